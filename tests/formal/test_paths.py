@@ -21,7 +21,7 @@ KINDS: Final = {
 }  # fmt: skip
 
 
-class Told:
+class Callers:
     """Two workers, and what their calls and the owner's were answered."""
 
     def __init__(self) -> None:
@@ -63,59 +63,59 @@ class Told:
         self.calls.append(Call(call="cancel", job=job_id, answer=str(operations.cancel(job_id, by=None).verdict)))
 
 
-def _repeats(told: Told) -> None:
+def _repeats(callers: Callers) -> None:
     """A claim and an end whose answers were lost are asked for again."""
     farm.submit(1)
     for _ in range(2):
-        job = told.claim(told.one, request_id="request")
-    told.heartbeat(told.one, job)
-    told.finish(told.one, job)
-    told.finish(told.one, job)
-    told.cancel(job.id)
+        job = callers.claim(callers.one, request_id="request")
+    callers.heartbeat(callers.one, job)
+    callers.finish(callers.one, job)
+    callers.finish(callers.one, job)
+    callers.cancel(job.id)
 
 
-def _is_lost_until_its_attempts_are_used_up(told: Told) -> None:
-    job = told.submit_and_claim(told.one)
+def _is_lost_until_its_attempts_are_used_up(callers: Callers) -> None:
+    job = callers.submit_and_claim(callers.one)
     farm.expire_lease(job, is_confirmed=False)
-    for worker in (told.one, told.two):
+    for worker in (callers.one, callers.two):
         operations.sweep()
         farm.forgive(job)
         farm.make_due(job)
-        job = told.claim(worker)
-        told.heartbeat(worker, job)
+        job = callers.claim(worker)
+        callers.heartbeat(worker, job)
         farm.expire_lease(job)
     operations.sweep()
     assert farm.status(job) == "timed_out"
 
 
-def _fails_for_good(told: Told) -> None:
-    job = told.submit_and_claim(told.one)
-    told.finish(told.one, job, "failed")
+def _fails_for_good(callers: Callers) -> None:
+    job = callers.submit_and_claim(callers.one)
+    callers.finish(callers.one, job, "failed")
     farm.forgive(job)
     farm.make_due(job)
-    told.finish(told.one, told.claim(told.one), "failed")
+    callers.finish(callers.one, callers.claim(callers.one), "failed")
     assert farm.status(job) == "failed"
 
 
-def _waits_for_a_signal(told: Told) -> None:
-    job = told.submit_and_claim(told.one)
-    told.suspend(told.one, job)
+def _waits_for_a_signal(callers: Callers) -> None:
+    job = callers.submit_and_claim(callers.one)
+    callers.suspend(callers.one, job)
     operations.signal(job.id, "approved", 7, by=None)
-    told.finish(told.two, told.claim(told.two))
+    callers.finish(callers.two, callers.claim(callers.two))
 
 
-def _is_canceled(told: Told) -> None:
-    for how in (told.release, told.suspend, told.heartbeat):
-        job = told.submit_and_claim(told.one)
-        how(told.one, job)
-        told.cancel(job.id)
-    told.cancel(farm.submit(1)[0].pk)
+def _is_canceled(callers: Callers) -> None:
+    for how in (callers.release, callers.suspend, callers.heartbeat):
+        job = callers.submit_and_claim(callers.one)
+        how(callers.one, job)
+        callers.cancel(job.id)
+    callers.cancel(farm.submit(1)[0].pk)
 
 
-def _is_given_back_and_expires(told: Told) -> None:
-    job = told.submit_and_claim(told.one)
-    assert operations.withdraw(told.one, [(job.id, job.lease)]) == [job.id]
-    told.note("withdraw", job, told.one, "withdrawn")
+def _is_given_back_and_expires(callers: Callers) -> None:
+    job = callers.submit_and_claim(callers.one)
+    assert operations.withdraw(callers.one, [(job.id, job.lease)]) == [job.id]
+    callers.note("withdraw", job, callers.one, "withdrawn")
     farm.alter(job, expires_at=farm.now() - timedelta(seconds=1))
     operations.sweep()
 
@@ -129,29 +129,29 @@ def _recorded(transactional_db: None) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_recorded")
 def test_what_the_statements_did_is_a_path_of_the_model(tmp_path: Path) -> None:
-    told = Told()
-    stories: list[Callable[[Told], None]] = [
+    callers = Callers()
+    stories: list[Callable[[Callers], None]] = [
         _repeats, _is_lost_until_its_attempts_are_used_up, _fails_for_good, _waits_for_a_signal, _is_canceled,
         _is_given_back_and_expires,
     ]  # fmt: skip
     for story in stories:
-        story(told)
-    history = History(moves=recording.moves(), calls=told.calls)
+        story(callers)
+    history = History(moves=recording.moves(), calls=callers.calls)
     assert {step.kind for _, way in paths._ways(history) for step in way} == KINDS
     assert paths.faults(history, tmp_path) == []
 
 
 @pytest.mark.usefixtures("_recorded")
 def test_an_end_that_does_not_compare_the_claim_is_no_step_of_the_model(tmp_path: Path) -> None:
-    told = Told()
-    old = told.submit_and_claim(told.one)
-    told.heartbeat(told.one, old)
-    told.release(told.one, old)
-    told.heartbeat(told.one, told.claim(told.one))
+    callers = Callers()
+    old = callers.submit_and_claim(callers.one)
+    callers.heartbeat(callers.one, old)
+    callers.release(callers.one, old)
+    callers.heartbeat(callers.one, callers.claim(callers.one))
     with planted.statement_without("succeed", *planted.CLAIM_OF_AN_END):
-        told.finish(told.one, old)
+        callers.finish(callers.one, old)
     assert farm.status(old) == "success"
-    [fault] = paths.faults(History(moves=recording.moves(), calls=told.calls), tmp_path)
+    [fault] = paths.faults(History(moves=recording.moves(), calls=callers.calls), tmp_path)
     assert "kind='repeats'" in fault
     assert fault.endswith("what='success') is no step of the model after claims, confirms, releases")
 
