@@ -22,7 +22,7 @@ def judged(
     if not until(truth.is_at_rest, within_s=AT_REST_WITHIN_S):
         score.say(f"has not come to rest: {truth.waiting()}")
     result = truth.judge(farm, load.book, began_at=load.began_at)
-    result.contradictions = histories.judged(farm)
+    result.contradictions = histories.judged(farm, there)
     if there is not None:
         events.judge(there, result)
     until(lambda: not page.lies(truth.statuses()), within_s=SHOWN_WITHIN_S)

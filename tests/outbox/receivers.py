@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ class Request:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    at: float = field(default_factory=time.time)
 
 
 @dataclass(kw_only=True)

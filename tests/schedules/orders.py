@@ -2,12 +2,13 @@
 that two or more of them can come to, also where no schedule did."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import psycopg
 
 Transaction = tuple[int, object]
+Later = Mapping[str, set[str]]
 
 # Who waits for a row holds the lock of its tuple while it waits for the transaction that changed it.
 _LOOK: Final = """
@@ -53,14 +54,29 @@ class Orders:
 
     def circles(self) -> list[str]:
         """Each circle of locks that some take in one order and others in another."""
-        return sorted({_named(way) for lock in self.later for way in self._ways(lock, [lock])})
+        return circles(self.later)
 
-    def _ways(self, lock: str, way: list[str]) -> Iterator[list[str]]:
-        for later in self.later.get(lock, ()):
-            if later == way[0]:
-                yield way
-            elif later not in way:
-                yield from self._ways(later, [*way, later])
+
+def circles(later: Later) -> list[str]:
+    """Each circle in such a graph."""
+    return sorted({_named(way) for lock in later for way in _ways(later, lock, [lock])})
+
+
+def joined(graphs: Iterable[Later]) -> Later:
+    """One graph of several: what one scene locks in one order, another may in the other."""
+    whole: dict[str, set[str]] = defaultdict(set)
+    for graph in graphs:
+        for lock, later in graph.items():
+            whole[lock] |= later
+    return whole
+
+
+def _ways(graph: Later, lock: str, way: list[str]) -> Iterator[list[str]]:
+    for later in graph.get(lock, ()):
+        if later == way[0]:
+            yield way
+        elif later not in way:
+            yield from _ways(graph, later, [*way, later])
 
 
 def _named(way: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from jobs.models import Job
 from jobs.queries import waits
 from tests import farm
-from tests.schedules import planted
+from tests.schedules import orders, planted
 from tests.schedules.actors import Choose, Stage
 from tests.schedules.crons import Crons
 from tests.schedules.flows import Flows
@@ -38,6 +38,7 @@ KNOWN_CIRCLES = {
     "advisory 1784635253 before jobs_live before advisory 1784635253",
     "outbox_endpoint before outbox_message before outbox_endpoint",
 }
+ORDERS: list[orders.Later] = []  # of the scenes that were played
 SCENES: dict[str, Callable[[Stage], Scene]] = {
     "jobs": Jobs, "flows": Flows, "functions": Functions, "crons": Crons, "inbox": Inbox, "outbox": Outbox,
     "suspends": Suspends,
@@ -169,7 +170,14 @@ def test_as_many_schedules_as_fit(scene: Scene) -> None:
     campaign.try_pairs(share=0.5)
     campaign.draw()
     print(f"{type(scene).__name__}, seed {SEED}: {campaign}")
-    assert (campaign.faults, set(scene.stage.orders.circles()) - KNOWN_CIRCLES) == ([], set()), f"seed {SEED}"
+    ORDERS.append(scene.stage.orders.later)
+    circles = set(orders.circles(orders.joined(ORDERS))) - KNOWN_CIRCLES
+    assert (campaign.faults, circles) == ([], set()), f"seed {SEED}"
+
+
+def test_locks_that_one_scene_takes_in_one_order_and_another_in_the_other_are_noticed() -> None:
+    graph = orders.joined([{"jobs_live": {"jobs_mark"}}, {"jobs_mark": {"jobs_queue"}, "jobs_queue": {"jobs_live"}}])
+    assert orders.circles(graph) == ["jobs_live before jobs_mark before jobs_queue before jobs_live"]
 
 
 class Campaign:
