@@ -146,7 +146,7 @@ def _settle_alone(ended: Ended) -> list[Outcome]:
         if scheduling.is_away(error):
             raise
         with fields.about(job_id=ended.claimed.job_id):
-            log.exception("what became of a message could not be written")
+            log.exception("what became of the message %d could not be written", ended.claimed.id)
         reason = f"What it answered could not be kept: {type(error).__name__}."
     return _settle([replace(ended, answer=Answer(error=reason, duration_ms=ended.answer.duration_ms))])
 

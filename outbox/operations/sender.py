@@ -106,7 +106,7 @@ class Sender:
                 return await connections.run(attempts.hand_over, scheme, claimed)
             return await self._client.post(claimed.url, claimed.body, headers=claimed.headers(now=now))
         except Exception as error:  # a fault of ours must not leave the message leased and unexplained
-            log.exception("a message could not be sent")
+            log.exception("the message %d could not be sent", claimed.id)
             return Answer(error=f"{attempts.UNSENT}{type(error).__name__}.")
 
     async def _settle(self) -> None:

@@ -113,7 +113,7 @@ class Dispatcher:
             log.warning("A cluster lost the database and tries again: %s", str(error).partition("\n")[0])
             self._has_database = False
         except Exception:
-            log.exception("A cluster could not do a part of its work, and tries again")
+            log.exception("A cluster could not do a part of its work (%s), and tries again", do.__name__)
         else:
             return True
         self._listener.close()

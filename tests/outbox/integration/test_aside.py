@@ -12,6 +12,7 @@ from outbox.models import Attempt, Endpoint, EndpointSecret, Message
 from outbox.operations import attempts, endpoints
 from outbox.operations.attempts import Claimed
 from tests import farm
+from tests.doctor import named_errors
 from tests.outbox.receivers import HERE, receiver
 from tests.outbox.support import drain, endpoint
 
@@ -96,6 +97,8 @@ def test_an_answer_that_cannot_be_written_costs_the_others_nothing(monkeypatch: 
     assert stands(other) == ("delivered", "")
     status, note = stands(poisoned)
     assert (status, note.startswith("What it answered could not be kept")) == ("pending", True)
+    bad = Message.objects.get(endpoint=poisoned)
+    assert f"what became of the message {bad.pk} could not be written: DataError" in named_errors()
     assert Attempt.objects.count() == 2
 
 
@@ -109,6 +112,7 @@ def test_a_message_that_cannot_be_made_into_a_request_costs_the_others_nothing(m
         monkeypatch.setattr(Claimed, "headers", headers)
         drain()
         assert stands(poisoned) == ("pending", "The farm could not send it: ValueError.")
+        assert f"the message {Message.objects.get().pk} could not be sent: ValueError" in named_errors()
         monkeypatch.undo()
         other = endpoint(there.url("/good"))
         record()
