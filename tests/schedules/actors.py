@@ -64,6 +64,7 @@ class Actor(threading.Thread):
         self.state, self.at, self.pid = "idle", "", 0
         self.error: Exception | None = None
         self.loses = False  # what its next statement or commit is answered
+        self.left: list[int] = []  # sessions that it broke off
         self._changed, self._may_go = changed, threading.Semaphore(0)
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
 
@@ -113,6 +114,7 @@ class Actor(threading.Thread):
         """The connection breaks off between what was done and its answer, if that was asked for."""
         if self.loses:
             self.loses = False
+            self.left.append(self.pid)
             connection.connection.close()
             raise OperationalError("the answer was lost")
 
@@ -164,8 +166,15 @@ class Stage:
             last = choose(could, last)
             play.steps.append(Step(tuple(could), last, cast[last].at))
             cast[last].go()
+        self._await_ends()
         play.errors = {name: actor.error for name, actor in cast.items() if actor.error}
         return play
+
+    def _await_ends(self) -> None:
+        """Sessions that were broken off end a moment later, and have what they had locked until then."""
+        for actor in self._actors:
+            while actor.left:
+                self.watcher.execute("SELECT pg_terminate_backend(%s, 30000)", [actor.left.pop()])
 
     def kill(self) -> None:
         """What an actor does that ends the session of another: the first that has not ended."""

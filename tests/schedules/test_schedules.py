@@ -29,6 +29,11 @@ from tests.schedules.suspends import Suspends
 pytestmark = pytest.mark.django_db(transaction=True)
 MINUTES = float(os.environ.get("SCHEDULES_MINUTES", "0.15"))
 SEED = int(os.environ.get("SCHEDULES_SEED", "0")) or random.randrange(1, 10**6)
+OPEN = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+  AND xact_start IS NOT NULL
+"""
 MOST = 3_000  # schedules of one pair
 # A ceiling that is moved waits for who holds a row, half a second at most, and is then moved once more: `set_bounds`
 # says why. It is seen by actions that set one. Who resumes or disables an endpoint has it locked before its messages,
@@ -122,6 +127,7 @@ def test_what_breaks_off_does_so_at_each_step_and_only_a_lost_answer_lets_a_comm
     before, jobs = Job.objects.count(), list[int]()
     for outcome in every(running(scene, ["submit in a transaction", breaks])):
         assert outcome.faults == []
+        assert stage.watcher.execute(OPEN).fetchone() == (0,), "a session that was broken off still has its locks"
         jobs.append(Job.objects.count() - before)
     assert (max(jobs), min(jobs), len(jobs) > 3) == (most, 1, True)
 
