@@ -11,6 +11,7 @@ from allauth.account.adapter import get_adapter
 from allauth.account.views import LogoutView
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialAccount
 from allauth.socialaccount.providers.openid_connect import views as oidc
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
 from django.conf import settings
@@ -77,6 +78,14 @@ class Provider(OpenIDConnectProvider):  # type: ignore[misc]
         more["auth_params"] = {**(more.get("auth_params") or self.get_auth_params()), "nonce": nonce}
         response: HttpResponse = super().redirect(request, process, *args, nonce=nonce, **more)
         return response
+
+    def sociallogin_from_response(self, request: HttpRequest, response: dict[str, Any]) -> Any:
+        """Whom it speaks of. Who had that `sub` at an issuer that was here before (OIDC_ISSUER) is somebody else."""
+        login = super().sociallogin_from_response(request, response)
+        if issuer := response.get("id_token", {}).get("iss"):
+            known = SocialAccount.objects.filter(provider=login.account.provider, uid=login.account.uid)
+            known.filter(extra_data__id_token__iss__isnull=False).exclude(extra_data__id_token__iss=issuer).delete()
+        return login
 
 
 def come_in(request: HttpRequest, user: User, sociallogin: Any) -> None:

@@ -182,6 +182,22 @@ class TestAnAddressThatSomebodyHas:
         assert (status_of(key), Authenticator.objects.count()) == (200, 2)
 
 
+class TestAnotherIssuer:
+    def test_gives_nobody_the_account_of_who_had_the_same_number_before(
+        self, provider: Provider, settings: Settings
+    ) -> None:
+        come(provider)
+        come(provider)
+        ada = User.objects.get()
+        with providers.running() as other:
+            tie(settings, other.url)
+            other.knows("1", preferred_username="eve", email="eve@example.com", email_verified=True)
+            assert come(other).session[SESSION_KEY] != str(ada.pk)
+            other.knows("2", **ADA)
+            assert come(other, sub="2").session[SESSION_KEY] == str(ada.pk)
+        assert User.objects.count() == 2
+
+
 class TestAGuest:
     def test_ties_no_account_of_the_provider_to_the_visit(self, client: Client, provider: Provider) -> None:
         people.come_as_guest(client)
