@@ -19,6 +19,8 @@ __all__ = ["EXAMPLES", "fill", "load", "read"]
 # Of a farm that is tried out: `make run`, `manage.py start` and the tests, where JOBFARM_APPS is not set.
 EXAMPLES: Final = "examples.chat,examples.imagegame,examples.translation"
 
+_EVERYBODY: Final = {"*", "0.0.0.0/0", "::/0"}  # of FORWARDED_ALLOW_IPS
+
 
 def load() -> Mapping[str, Any]:
     """Return the value of every variable in `table`, by its name.
@@ -52,6 +54,14 @@ def read(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
         wrong.append("DATABASE_DIRECT_URL is set without DATABASE_URL, past whose pooler it goes: set both or neither.")
     if values.get("EMAIL_USE_TLS") and values.get("EMAIL_USE_SSL"):
         wrong.append("EMAIL_USE_TLS and EMAIL_USE_SSL are both set: a mail server is spoken to in one of these ways.")
+    if values.get("OIDC_ISSUER") and not values.get("OIDC_CLIENT_ID"):
+        wrong.append("OIDC_ISSUER is set without OIDC_CLIENT_ID, as which that provider knows the farm: set both.")
+    believed = {part.strip() for part in environ.get("FORWARDED_ALLOW_IPS", "").split(",")}
+    if values.get("REMOTE_USER_HEADER") and believed & _EVERYBODY:
+        wrong.append(
+            "REMOTE_USER_HEADER is set, and FORWARDED_ALLOW_IPS believes everybody: whoever sends the header would be "
+            "whom it names. Give the address of the proxy."
+        )
     return values, wrong
 
 

@@ -113,6 +113,18 @@ class TestAValue:
         _, (sentence,) = environment.read({"EMAIL_USE_TLS": "1", "EMAIL_USE_SSL": "1"})
         assert sentence.startswith("EMAIL_USE_TLS and EMAIL_USE_SSL are both set")
 
+    @pytest.mark.parametrize("believed", ["*", "127.0.0.1, *", "0.0.0.0/0", "::/0"])
+    def test_that_names_people_in_a_header_is_refused_where_everybody_is_believed(self, believed: str) -> None:
+        header = {"REMOTE_USER_HEADER": "X-Forwarded-User"}
+        _, [sentence] = environment.read(header | {"FORWARDED_ALLOW_IPS": believed})
+        assert sentence.startswith("REMOTE_USER_HEADER is set, and FORWARDED_ALLOW_IPS believes everybody")
+        assert environment.read(header | {"FORWARDED_ALLOW_IPS": "127.0.0.1,10.0.0.0/8"})[1] == []
+        assert environment.read({"FORWARDED_ALLOW_IPS": believed})[1] == []
+
+    def test_of_a_provider_that_does_not_know_the_farm_is_refused(self) -> None:
+        _, [sentence] = environment.read({"OIDC_ISSUER": "https://login.example.org"})
+        assert sentence.startswith("OIDC_ISSUER is set without OIDC_CLIENT_ID")
+
     def test_of_an_added_app_is_read_with_it_alone(self) -> None:
         given = {"JOBFARM_GAME_BLOCKED": "a b, c", "JOBFARM_CHAT_TOKENS_PER_MINUTE": "none"}
         values, wrong = environment.read({"JOBFARM_APPS": "examples.imagegame", **given})
