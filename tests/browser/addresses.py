@@ -136,6 +136,8 @@ def _of_people(seeded: Farm) -> list[Address]:
         Address(name="account", path="/accounts/", by="member"),
         Address(name="second-factors", path="/accounts/2fa/", by="member"),
         Address(name="email", path="/accounts/email/", by="member"),
+        Address(name="email-proof", path="/accounts/email/nothing/", by=""),
+        Address(name="password-again", path="/accounts/confirm/", by="member"),
         Address(name="sessions", path="/accounts/sessions/", by="member"),
         Address(name="password", path="/accounts/password/", by="member"),
         Address(name="totp", path="/accounts/2fa/totp/activate/", by="member"),
