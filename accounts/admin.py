@@ -191,13 +191,6 @@ class AuditAdmin(administration.BoundedList):
             raise PermissionDenied
         changes = self.get_changelist_instance(request)
         lines = list(changes.get_queryset(request)[: administration.COUNTED])
-        rows = [line.row for line in lines]
-        if kind == "csv":
-            headings = [name.replace("_", " ").capitalize() for name in AuditLine.COLUMNS]
-            response = pages.as_csv(headings, (row.values() for row in rows), name="audit.csv")
-        else:
-            response = pages.as_json_lines(rows, name="audit.jsonl")
+        headings = [name.replace("_", " ").capitalize() for name in AuditLine.COLUMNS]
         older = lines[-1].pk if len(lines) == administration.COUNTED else changes.floor
-        if older is not None:
-            response["Link"] = pages.next_link(request, before=older)
-        return response
+        return pages.export(request, kind, headings, (line.row for line in lines), name="audit", older=older)

@@ -81,7 +81,7 @@ def neighbours(filters: Mapping[str, Any], *, before: Any, older: Any) -> dict[s
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def as_csv(headings: Sequence[str], rows: Iterable[Iterable[Any]], *, name: str) -> HttpResponse:
+def as_csv(headings: Iterable[str], rows: Iterable[Iterable[Any]], *, name: str) -> HttpResponse:
     """The rows under these headings, by RFC 4180, as a file of this name."""
     text = io.StringIO()
     lines = csv.writer(text)
@@ -90,16 +90,22 @@ def as_csv(headings: Sequence[str], rows: Iterable[Iterable[Any]], *, name: str)
     return _file(text.getvalue(), name, "text/csv; charset=utf-8")
 
 
-def as_json_lines(rows: Iterable[Mapping[str, Any]], *, name: str) -> HttpResponse:
-    lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-    return _file(lines, name, "application/jsonl")
-
-
-def next_link(request: HttpRequest, *, before: int) -> str:
-    """The Link (RFC 8288) to the file that goes on with what is older."""
-    query = request.GET.copy()
-    query["before"] = str(before)
-    return f'<{request.path}?{query.urlencode()}>; rel="next"'
+def export(
+    request: HttpRequest, kind: str, headings: Iterable[str], rows: Iterable[Mapping[str, Any]], *, name: str,
+    older: int | None,
+) -> HttpResponse:  # fmt: skip
+    """The rows as the file `name`: CSV, or by another `kind` JSON lines. Where some are `older`, a Link (RFC 8288)
+    leads to the file that goes on with what is before this one."""
+    if kind == "csv":
+        response = as_csv(headings, (row.values() for row in rows), name=f"{name}.csv")
+    else:
+        lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        response = _file(lines, f"{name}.jsonl", "application/jsonl")
+    if older:
+        query = request.GET.copy()
+        query["before"] = str(older)
+        response["Link"] = f'<{request.path}?{query.urlencode()}>; rel="next"'
+    return response
 
 
 def _cell(value: Any) -> Any:

@@ -23,8 +23,8 @@ from jobs.views import (
 app_name = "jobs"
 urlpatterns = [
     path("jobs/", lists.jobs, name="list"),
-    path("jobs/export.csv", export.as_csv, name="export_csv"),
-    path("jobs/export.jsonl", export.as_json_lines, name="export_json_lines"),
+    path("jobs/export.csv", export.export, {"kind": "csv"}, name="export_csv"),
+    path("jobs/export.jsonl", export.export, {"kind": "jsonl"}, name="export_json_lines"),
     path("jobs/failures/", failures.failures, name="failures"),
     path("jobs/filters/save/", lists.save_filter, name="save_filter"),
     path("jobs/filters/<int:filter_id>/forget/", lists.forget_filter, name="forget_filter"),

@@ -1,6 +1,5 @@
 """A filtered list of jobs as a file: CSV for spreadsheets, JSON lines for programs."""
 
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -22,28 +21,15 @@ _HEADINGS: Final = {"id": "Job", "created_at": "Submitted", "run_at": "Not befor
 
 
 @access.page
-def as_csv(request: HttpRequest) -> HttpResponse:
+def export(request: HttpRequest, kind: str) -> HttpResponse:
     """The jobs that the list would show, newest first, MOST at most. `before` stands in the Link to the next file."""
-    headings = [_HEADINGS.get(name, name.removesuffix("_at").capitalize()) for name in COLUMNS]
-    return _file(request, lambda jobs: pages.as_csv(headings, (_row(job).values() for job in jobs), name="jobs.csv"))
-
-
-@access.page
-def as_json_lines(request: HttpRequest) -> HttpResponse:
-    """The same, an object on each line."""
-    return _file(request, lambda jobs: pages.as_json_lines(map(_row, jobs), name="jobs.jsonl"))
-
-
-def _file(request: HttpRequest, written: Callable[[Sequence[Job]], HttpResponse]) -> HttpResponse:
     user = people.person(request)
     form = FilterForm(request.GET, user=user)
     if not form.is_valid():
         return HttpResponse(form.errors.as_text(), status=422, content_type="text/plain; charset=utf-8")
     jobs, older = _jobs(access.viewer(user), form.filters(), form.cleaned_data.get("before"))
-    response = written(jobs)
-    if older:
-        response["Link"] = pages.next_link(request, before=older)
-    return response
+    headings = [_HEADINGS.get(name, name.removesuffix("_at").capitalize()) for name in COLUMNS]
+    return pages.export(request, kind, headings, map(_row, jobs), name="jobs", older=older)
 
 
 def _jobs(viewer: int, filters: Filters, before: int | None) -> tuple[list[Job], int | None]:
