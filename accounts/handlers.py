@@ -37,6 +37,7 @@ _NOTED: Final = {
     "factor_removed": (mfa.authenticator_removed, "second_factor_removed"),
 }
 _audited: list[Callable[[int], object]] = []  # what hears of new lines of the audit log, by their ids
+handed_over: list[Callable[[User], object]] = []  # what ends what others set up in an account that is theirs no more
 
 
 def connect() -> None:

@@ -1,6 +1,6 @@
 """What people do with their accounts and groups. Synchronous: from an event loop use `postgres.connections.run`."""
 
-from accounts.handlers import audit, observe_audit
+from accounts.handlers import audit, handed_over, observe_audit
 from accounts.operations.groups import (
     Invited,
     create_group,
@@ -40,7 +40,7 @@ __all__ = [
     "DAY_MIN", "Invited", "SEALER", "audit", "audit_line", "begin_log_in", "begin_sign_up",
     "close_other_ways_in", "create_group", "create_token", "end_guest", "end_log_in", "end_sessions",
     "end_tokens", "ensure_administrator", "enter_as_guest", "follow_claims", "forget_second_factors",
-    "groups_of",
+    "groups_of", "handed_over",
     "invitation", "invite", "invited", "is_guest", "is_member", "is_usable", "join", "leave", "limit_key",
     "members", "must_have_second_factor", "new_captcha", "observe_audit", "one_time_link", "owner",
     "person_of_proxy", "recognize", "redeem", "remove_member", "retire_guests", "revoke_token", "second_factors",

@@ -92,14 +92,16 @@ def forget_second_factors(user: User, *, why: str = "of a lost device") -> int:
 @transaction.atomic
 def close_other_ways_in(user: User, address: str) -> None:
     """Take away second factors, API tokens and one-time links of an account whose address a provider has just proved,
-    unless it was proved here before: who wrote it into the account may have done so as a trap. (The password and
-    sessions go by allauth.)"""
+    and end its workers and endpoints, unless it was proved here before: who wrote it into the account may have done so
+    as a trap. (The password and sessions go by allauth.)"""
     if EmailAddress.objects.filter(user=user, email__iexact=address, verified=True).exists():
         return
     forget_second_factors(user, why="of an address that nobody had proved")
     OneTimeLink.objects.filter(user=user, used_at=None).delete()
     for token in queries.tokens_of(user):
         tokens.revoke_token(token.pk, by=None)
+    for end in handlers.handed_over:
+        end(user)
 
 
 def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:

@@ -159,6 +159,11 @@ def revoke(worker: Worker, *, by: User | None = None) -> None:
     live.touch(f"worker:{worker.pk}", "workers")
 
 
+def revoke_all_of(owner: User) -> None:
+    for worker in Worker.objects.filter(owner=owner, revoked_at=None).order_by("pk"):
+        revoke(worker)
+
+
 @transactions.retried
 def introduce(worker: Worker, facts: Facts) -> None:
     """Keep what a worker reports about itself when it connects, have it serve the models that it announces, where its

@@ -173,6 +173,11 @@ def disable(endpoint_id: int, *, by: User) -> Endpoint:
     return row
 
 
+def disable_all_of(owner: User) -> None:
+    for endpoint in Endpoint.objects.filter(owner=owner).exclude(status=EndpointStatus.DISABLED).order_by("pk"):
+        disable(endpoint.pk, by=owner)
+
+
 @transactions.retried
 def resume(endpoint_id: int, *, by: User) -> Endpoint:
     """Send to it again, what was kept for it first. Raises NotFound."""

@@ -21,6 +21,7 @@ from tests.accounts.edges.provider import Provider, path_of
 from tests.accounts.edges.test_login import ELSEWHERE, log_in
 from tests.accounts.edges.test_second_factors import with_secret
 from tests.accounts.integration import people
+from tests.outbox.support import endpoint
 
 pytestmark = pytest.mark.django_db
 ADA = {"preferred_username": "ada", "email": "ada@example.com", "email_verified": True, "groups": ["ml-team"]}
@@ -167,11 +168,15 @@ class TestAnAddressThatSomebodyHas:
         with_secret(trap)
         _, key = operations.create_token(trap, name="trap")
         link = operations.one_time_link(trap)
+        worker, hook = farm.worker("trap", owner=trap), endpoint(owner=trap)
         assert come(provider).session[SESSION_KEY] == str(trap.pk)
         trap.refresh_from_db()
         assert (trap.check_password(farm.PASSWORD), Authenticator.objects.count()) == (False, 0)
         assert status_of(key) == 401
         assert Client().post(link).status_code == 410
+        worker.refresh_from_db()
+        hook.refresh_from_db()
+        assert (worker.revoked_at is None, hook.status) == (False, "disabled")
 
     def test_that_was_proved_here_keeps_its_tokens_and_second_factors(self, provider: Provider) -> None:
         old = User.objects.create_user("countess", "ada@example.com", farm.PASSWORD)
