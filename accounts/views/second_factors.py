@@ -53,10 +53,8 @@ class SetUpStage(LoginStage):  # type: ignore[misc]
     urlname = "mfa_set_up"
 
     def handle(self) -> tuple[HttpResponse | None, bool]:
-        by_provider = "sociallogin" in (
-            self.login.signal_kwargs or {}
-        )  # which asks for a second factor by its own rules
-        must = not by_provider and operations.must_have_second_factor(self.login.user)
+        more = self.login.signal_kwargs or {}  # a provider of single sign-on asks for second factors by its own rules
+        must = "sociallogin" not in more and operations.must_have_second_factor(self.login.user)
         has = not must or operations.second_factors(self.login.user).exists()
         return None if has else redirect(self.urlname), True
 
