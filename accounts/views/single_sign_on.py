@@ -39,8 +39,8 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth shi
     """What this farm decides of other sites' people."""
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:  # noqa: ARG002  # allauth's signature
-        """Whoever a provider of this farm knows may come, also where nobody signs up by themselves."""
-        return True
+        """Whom the team's provider knows may come; whom another site knows, where people sign up by themselves."""
+        return sociallogin.account.provider == PROVIDER or bool(settings.JOBFARM["SIGN_UP"])
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         """Let nobody in by what a provider said at another time, by another clock, or at another log-in; tie nothing to

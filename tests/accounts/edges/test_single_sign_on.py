@@ -92,6 +92,19 @@ class TestComingIn:
         assert client.session[SESSION_KEY] == str(person.pk)
         assert groups() == ["operators"]
 
+    def test_at_a_site_that_is_not_the_teams_is_a_sign_up(
+        self, client: Client, provider: Provider, settings: Settings
+    ) -> None:
+        apps = settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
+        apps[0]["provider_id"] = "elsewhere"
+        for may_sign_up in (False, True):
+            settings.JOBFARM = {**settings.JOBFARM, "SIGN_UP": may_sign_up}
+            start = client.post("/accounts/oidc/elsewhere/login/?process=login").headers["Location"]
+            back = httpx.post(start, data={"sub": "1"}).headers["Location"]
+            client.get(path_of(back))
+            assert (SESSION_KEY in client.session, User.objects.exists()) == (may_sign_up, may_sign_up)
+        assert not User.objects.get().groups.exists()
+
     def test_leads_on_to_a_page_of_this_site_alone(self, client: Client, provider: Provider) -> None:
         for page in ("/accounts/groups/", *ELSEWHERE[:3]):
             browser = Client()
