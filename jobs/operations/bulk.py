@@ -26,7 +26,7 @@ from jobs.operations import hooks, queues, quotas
 from jobs.operations.finish import cancel_locked
 from jobs.operations.set_aside import by_halves
 from jobs.operations.submit import submit_again
-from jobs.queries import bulks, lists, reads
+from jobs.queries import bulks, lists
 from live import operations as live
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
@@ -339,13 +339,12 @@ def _run_now(job_ids: Sequence[int], *, now: datetime) -> BatchResult:
     outcome = BatchResult()
     waiting = bulks.lock_jobs(job_ids, states=FITS[BulkAction.RUN_NOW])
     later = [job for job in waiting if job.run_at > now]
-    behind = reads.waits_for(later)
-    free = [job for job in later if job.pk not in behind and (job.limit_until is None or job.limit_until <= now)]
+    free = [job for job in later if not (job.is_behind or (job.limit_until is not None and job.limit_until > now))]
     jobs = [job for job in free if not registry.hold(job.pk, is_metered=job.is_metered)]
     outcome.items = {job.pk: _was(job, "run_at", now) for job in jobs}
     outcome.note("run now", count=_write(jobs, {"run_at": now}), changed=True)
     outcome.note("were due already", count=len(waiting) - len(later))
-    outcome.note("wait for their limit, budget or another job", count=len(later) - len(jobs))
+    outcome.note("wait for their limit, budget, signal or another job", count=len(later) - len(jobs))
     outcome.note(_TOO_LATE, count=len(job_ids) - len(waiting))
     return outcome
 

@@ -9,6 +9,8 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from jobs import operations
+from jobs.domain.bulks import BulkAction
+from jobs.domain.filters import Filters
 from jobs.errors import InvalidValue, JobHasEnded, NotAllowed, NotFound, PayloadTooLarge, WaitsForSignal
 from jobs.models import Edge, Job, Signal, Suspension, Worker
 from jobs.queries import reads
@@ -79,6 +81,19 @@ class TestASignal:
         assert operations.signal(job.id, "approved", {"by": "ada"}, by=None)
         assert operations.broken_jobs(most=9) == []
         assert came(worker) == ("approved", {"by": "ada"}, False)
+
+    def test_is_waited_for_by_a_job_that_many_are_to_run_now_with(self, worker: Worker) -> None:
+        ada = farm.user("ada")
+        job = parent_of(worker, owner=ada)
+        suspend(worker, job, signal="approved")
+        later = operations.submit("work", {}, owner=ada, run_at=farm.now() + timedelta(hours=1)).pk
+        bulk = operations.bulk.begin(operations.bulk.create(BulkAction.RUN_NOW, by=ada, filters=Filters()).pk, by=ada)
+        operations.bulk.step(bulk_id=bulk.pk)
+        bulk.refresh_from_db()
+        assert bulk.results == {"run now": 1, "wait for their limit, budget, signal or another job": 1}
+        assert [one.id for one in operations.claim(worker, limit=9)] == [later]
+        operations.signal(job.id, "approved", by=ada)
+        assert came(worker) == ("approved", None, False)
 
     def test_that_came_before_is_kept_for_the_wait_the_first_first(self, worker: Worker) -> None:
         job = parent_of(worker)
