@@ -231,6 +231,25 @@ def test_what_makes_no_order_is_refused(worker: Worker, new: list[dict[str, Any]
     assert not Job.objects.exists()
 
 
+def test_the_bounds_of_a_flow_hold_over_several_calls(worker: Worker) -> None:
+    chain = operations.submit_many([farm.new_job(name=f"{n}", after=[f"{n - 1}"] if n else None) for n in range(1000)])
+    wide = operations.submit_many([farm.new_job(name="a"), *[farm.new_job(after=["a"]) for _ in range(1000)]])
+    for last, why in ((chain[-1], "1,000 jobs one after another at most"), (wide[0], "1,000 jobs come after one")):
+        with pytest.raises(InvalidValue, match=why):
+            operations.submit("work", {}, after=[last])  # type: ignore[list-item]
+    assert Job.objects.count() == 2001
+
+
+def test_a_job_comes_after_ten_thousand_at_most(worker: Worker) -> None:
+    ids = [*operations.submit_many([farm.new_job() for _ in range(10_001)])]
+    for after in (ids, [*ids[:-1], "b"]):
+        new = [farm.new_job(name="b"), farm.new_job(after=after)]
+        with pytest.raises(InvalidValue, match="10,000"):
+            operations.submit_many(new)
+    last = submit(*ids[:-1])  # type: ignore[arg-type]
+    assert Edge.objects.filter(open_of=last).count() == 10_000
+
+
 def test_a_flow_is_kept_until_its_last_job_has_ended(worker: Worker) -> None:
     first = submit()
     second = submit(first)
