@@ -1,5 +1,6 @@
 """What a flow counts for, and how long it stays: quotas, retention, and people who are deleted half-way."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pytest_django import Settings
 from jobs import operations
 from jobs.errors import QuotaReached
 from jobs.models import Checkpoint, Edge, Flow, FlowTemplate, Job, Signal, Step, Suspension, Worker
+from scheduling.operations import retention
 from tests import farm
 from tests.jobs.flows.test_children import child_of, parent_of
 
@@ -118,3 +120,17 @@ class TestRetention:
         farm.age(Job.objects.ended(), LONG_AGO_S)
         assert farm.retain() == 1
         assert [model.objects.count() for model in OF_FLOWS] == [0] * len(OF_FLOWS)
+
+    def test_keeps_a_signal_for_thirty_days_and_one_that_was_taken_as_long_as_its_job(self, worker: Worker) -> None:
+        job = parent_of(worker)
+        for name in ("approved", "early", "new"):
+            operations.signal(job.id, name, by=None)
+        operations.signal_by_key("order-7", "paid", by=None)
+        operations.signal_by_key("order-8", "paid", by=None)
+        suspend_for_a_signal(worker, job)
+        old = Signal.objects.exclude(name="new").exclude(signal_key="order-8")
+        old.update(created_at=farm.now() - timedelta(days=31))
+        Signal.objects.filter(name="new").update(created_at=farm.now() - timedelta(days=29))
+        retention.retain(names=["signals that no job waited for", "signals by a key"])
+        left = Signal.objects.order_by("pk").values_list("name", "signal_key")
+        assert [*left] == [("approved", ""), ("new", ""), ("paid", "order-8")]
