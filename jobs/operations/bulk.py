@@ -312,7 +312,11 @@ def _retry(job_ids: Sequence[int], *, by: User) -> BatchResult:
 
 
 def _again(job: Job, outcome: BatchResult, *, by: User | None = None, run_at: datetime | None = None) -> Job | None:
-    """The job once more, within the rights of `by`; None, and a note of why, where it was refused."""
+    """The job once more, within the rights of `by`; None, and a note of why, where it was refused, or came with another
+    of its flow."""
+    if job.flow_id is not None and not bulks.lock_unretried([job.pk]):
+        outcome.note(_RETRIED)
+        return None
     try:
         if by is not None:
             queues.check_retry(job, by=by)

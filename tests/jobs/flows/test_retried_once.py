@@ -131,3 +131,14 @@ def test_a_cancel_of_many_that_is_taken_back_leaves_out_what_was_tried_again_sin
     undoing = bulk.undo(canceling.pk, by=ada)
     bulk.step(bulk_id=undoing.pk)
     assert sorted(Job.objects.exclude(retry_of=None).values_list("retry_of_id", flat=True)) == jobs
+
+
+def test_a_retry_of_many_tries_what_was_canceled_for_the_sake_of_one_of_them_once(worker: Worker) -> None:
+    ada = farm.user("ada")
+    first, second = failed_step(worker, owner=ada)
+    retrying = bulk.begin(bulk.create(BulkAction.RETRY, by=ada, filters=Filters()).pk, by=ada)
+    bulk.step(bulk_id=retrying.pk)
+    retrying.refresh_from_db()
+    assert retrying.results == {"retried": 1, "retried before, left out": 1}
+    assert [len(in_place(one)) for one in (first, second)] == [2, 2]
+    assert len(Job.objects.living()) == 2
