@@ -67,8 +67,10 @@ class Actor:
         }  # fmt: skip
 
     def submit(self) -> None:
+        key = self.rng.choice([*[None] * 6, *scene.KEYS])
+        options: dict[str, Any] = {"concurrency_key": key} if key else {}
         with self.recorded("submit") as call:
-            call.answer(operations.submit("work", {"n": 1}, **self.draw()).pk)
+            call.answer(operations.submit("keyed" if key else "work", {"n": 1}, **options, **self.draw()).pk)
 
     def bulk(self) -> None:
         options = self.draw()

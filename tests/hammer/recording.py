@@ -70,6 +70,6 @@ def facts() -> History:
     """What this database says of its jobs: how they stand, and in which queue each is."""
     jobs = list(Job.objects.all())
     history = History(states={job.pk: job.status for job in jobs})
-    history.within = {job.pk: [f"queue {job.queue}"] for job in jobs}
+    history.within = {job.pk: [f"queue {job.queue}", f"key {job.concurrency_key}"] for job in jobs}
     history.moves = moves()
     return history

@@ -29,6 +29,8 @@ LEASE_S: Final = 1.5
 _LIVING: Final = ("pending", "in_progress")
 QUEUES: Final = ("one", "one", "two", "three")
 CEILING_OF_TWO: Final = 3
+KEYS: Final = ("disk", "net")
+OF_ONE_KEY: Final = 2  # jobs of a concurrency key that run at a time
 BRANCHES: Final = 3  # keys of which the last push is to be run
 CONFLICTS: Final[tuple[dict[str, Any], ...]] = (
     {"on_conflict": "replace"}, {"on_conflict": "after"}, {"debounce": {"quiet": 0.2, "at_most": 1.0}},
@@ -63,7 +65,9 @@ class Report:
 
 def prepare() -> list[int]:
     """Queues, people, and workers of all scopes; the workers' ids."""
-    operations.create_kind(operations.Kind(name="work", queue="one", backoff=Backoff(first_s=0.05, cap_s=0.2)))
+    for kind, most in (("work", None), ("keyed", OF_ONE_KEY)):
+        backoff = Backoff(first_s=0.05, cap_s=0.2)
+        operations.create_kind(operations.Kind(name=kind, queue="one", backoff=backoff, concurrency=most))
     club, _ = Group.objects.get_or_create(name="club")
     people = [User.objects.create_user(name) for name in PEOPLE]
     people[0].groups.add(club)
@@ -89,6 +93,7 @@ def run(seconds: float, folder: Path, *, seed: int = 1, planted: str = "") -> Re
         history = recording.facts()
         history.calls = list(written.calls(folder.glob("*.calls")))
         history.bounds = [Bound(name="queue two", most=CEILING_OF_TWO, until=stage.until)]
+        history.bounds += [Bound(name=f"key {key}", most=OF_ONE_KEY) for key in KEYS]
         history.write(folder / "history.jsonl.gz")
         faults += checking.faults(history) + paths.faults(history, folder)
         states = history.states or {}
