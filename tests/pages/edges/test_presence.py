@@ -160,6 +160,27 @@ def _cluster(role: str) -> None:
     assert cluster_queries.report(cluster_id, Report(workers=2, free=2, waits=False))
 
 
+class TestWhatProcessesLoggedAsErrors:
+    def test_is_named_by_the_doctor_and_on_the_overview_until_they_end_and_told_to_no_stranger(
+        self, browse: Browse, little_farm: Farm
+    ) -> None:
+        janitor = report(Part.JANITOR, errors=["The lane 7 cannot be tidied"], pid=4711, host="gpu-box")
+        report(Part.WEB, errors=["The lane 7 cannot be tidied"], pid=4711, host="gpu-box")
+        _cluster("actions")
+        Cluster.objects.update(errors=["django-q2's schedule broken cannot be read"])
+        [finding] = presence.errors()
+        assert finding.sentence == "Errors that processes logged in the last minutes: 2."
+        assert " 4711 on gpu-box: The lane 7 cannot be tidied" in finding.remedy
+        assert "cluster for actions " in finding.remedy
+        assert finding.remedy.endswith(": django-q2's schedule broken cannot be read")
+        assert "The lane 7 cannot be tidied" in browse(little_farm.oscar).get("/").content.decode()
+        assert "lane 7" not in Client().get("/health/ready").content.decode()
+        Process.objects.exclude(pk=janitor.pk).delete()
+        Presence(part=Part.JANITOR, id=janitor.pk).end()
+        Cluster.objects.update(ended_at=Now(), ending="stopped")
+        assert list(presence.errors()) == []
+
+
 class TestTheListOfProcesses:
     def test_shows_who_is_there_and_who_is_silent(self, browse: Browse, little_farm: Farm) -> None:
         report(Part.JANITOR, seen_at=ago(30), pid=4711)
