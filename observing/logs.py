@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from asyncio import CancelledError
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any, Final
@@ -92,11 +92,16 @@ class LatestErrors(logging.Handler):
         self._until_s: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        sentence = _sentence(record)
-        self._until_s.pop(sentence, None)
-        self._until_s[sentence] = time.monotonic() + KEPT_S
-        while len(self._until_s) > MOST_KEPT:
-            del self._until_s[next(iter(self._until_s))]
+        self.keep([_sentence(record)])
+
+    def keep(self, sentences: Iterable[str]) -> None:
+        """Keep these too, as a process does that reports for another."""
+        with self.lock or nullcontext():
+            for sentence in sentences:
+                self._until_s.pop(sentence, None)
+                self._until_s[sentence] = time.monotonic() + KEPT_S
+            while len(self._until_s) > MOST_KEPT:
+                del self._until_s[next(iter(self._until_s))]
 
     def sentences(self) -> list[str]:
         """Those of the last minutes, the latest at the end."""

@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
+from observing.logs import LATEST_ERRORS
 from observing.numbers import FunctionCounts
 from scheduling.cluster import database, django_q2, process_group, worker
 from scheduling.domain.states import Kind
@@ -197,7 +198,7 @@ class Pool:
     def _receive(self, one: Worker) -> Handback:
         back = _handback(one)
         try:
-            one.line.recv_bytes()
+            LATEST_ERRORS.keep(one.line.recv())
         except (EOFError, OSError):
             one.leave()  # it ends
         else:

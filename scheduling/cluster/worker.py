@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import connections
 
 from observing import numbers
+from observing.logs import LATEST_ERRORS
 from observing.numbers import FunctionCounts
 from scheduling.cluster import database, django_q2
 from scheduling.domain.states import Kind
@@ -49,13 +50,15 @@ _here = _Here()
 def run(place: Place) -> None:
     """Be this worker until the line is closed, or the loop of django-q2 wants a fresh process."""
     _here.place = place
+    LATEST_ERRORS.forget()
     numbers.count_into(place.counts, place.number)
     database.connect()
     django_q2.worker(_Tasks(place), _Results(), django_q2.Timer(), django_q2.Conf.TIMEOUT)
 
 
 class _Tasks:
-    """What django-q2's worker loop takes for its queue of tasks. Asking for a task is what makes a worker free."""
+    """What django-q2's worker loop takes for its queue of tasks. Asking for a task, with what was logged as errors at
+    the last one, is what makes a worker free."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -65,7 +68,8 @@ class _Tasks:
         line, state = self._place.line, self._place.state
         state.deadline = 0.0
         try:
-            line.send_bytes(b"next")
+            line.send(LATEST_ERRORS.sentences())
+            LATEST_ERRORS.forget()
             while not line.poll(IDLE_S):
                 connections.close_all()  # the next task opens one, in some 5 ms
             work = line.recv()

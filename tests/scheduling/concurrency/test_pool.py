@@ -1,5 +1,6 @@
 """A cluster's workers, whom nobody who is killed or frozen can hold up."""
 
+import logging
 import os
 import signal
 import uuid
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from observing.logs import LATEST_ERRORS
 from observing.numbers import FunctionCounts
 from postgres import descriptors
 from scheduling.cluster import django_q2, pool
@@ -64,6 +66,14 @@ class TestAWorker:
         one = one_free(workers)
         workers.send(one, task("builtins.len", b"x" * 3_000_000))
         until(lambda: turn(workers) or one in workers.free())
+
+    def test_says_what_it_logged_as_errors_to_its_dispatcher_which_reports_it(self, workers: Pool) -> None:
+        logging.getLogger("jobs").error("known before")
+        one = one_free(workers)
+        LATEST_ERRORS.forget()
+        workers.send(one, task("logging.error", "the job 7 cannot be read"))
+        until(lambda: turn(workers) or one in workers.free())
+        assert LATEST_ERRORS.sentences() == ["the job 7 cannot be read"]
 
     def test_that_is_killed_as_it_waits_is_replaced_and_what_it_was_sent_comes_back(self, workers: Pool) -> None:
         """multiprocessing's own queue stands still for ever when the reader that holds its lock is killed."""
