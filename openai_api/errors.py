@@ -56,3 +56,11 @@ class UnknownPrevious(Refusal, code="previous_response_not_found", http_status=4
 class NotDeletable(Refusal, code="not_deletable", http_status=400):
     """Response {response!r} is the job {job}, and jobs are records: it goes with the others that ended, after
     {days} days. Cancel it if nobody needs its answer."""
+
+
+class CallRefused(Refusal, code="call_refused", http_status=400):
+    """This call is refused here."""
+
+
+class HookFailed(Refusal, code="hook_failed", http_status=503):
+    """{hook} did not decide about this call in time, or failed: nothing passes without it."""

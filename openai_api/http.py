@@ -38,6 +38,7 @@ SCOPE: Final = "submit"  # of the tokens that make calls, and get their answers
 JOB_ID: Final = "X-Job-Id"
 MODEL: Final = "X-Model"
 BACKGROUND: Final = "X-Background"
+CACHE: Final = "X-Cache"
 LABELS: Final = {"requires": "X-Requires", "prefers": "X-Prefers"}
 ATTEMPT: Final = "X-Stainless-Retry-Count"
 FORM: Final = "multipart/form-data"
@@ -127,6 +128,14 @@ def idempotency_key(request: HttpRequest) -> str | None:
 def is_background(request: HttpRequest) -> bool:
     """Whether the job is to go on when its caller goes away, as a header says."""
     return request.headers.get(BACKGROUND, "").lower() in {"1", "true"}
+
+
+def wants_cache(request: HttpRequest) -> bool:
+    """Whether an answer that was given before is welcome. Raises InvalidCall."""
+    wanted = request.headers.get(CACHE)
+    if wanted not in {None, "exact"}:
+        raise InvalidCall(param=CACHE, why="exact is all there is")
+    return wanted is not None
 
 
 def labels(request: HttpRequest) -> dict[str, dict[str, str] | None]:
@@ -248,11 +257,12 @@ def answer(
     UnknownCall of one that has not."""
     if ended is None:
         raise UnknownCall
+    ended = operations.decided(made.job_id, ended)
     if ended.file is not None and not is_stream:
-        stored = operations.answer_file(made, ended)
+        stored = operations.answer_file(made.job_id, ended)
         named = {"X-Content-Type-Options": "nosniff", "Content-Type": ended.content_type}
         return jobs_http.whole(stored, headers=heads(made.job_id, made.model, limits or {}) | named)
-    content = operations.content(made, ended)
+    content = operations.content(made.job_id, ended)
     if ended.status >= 400:
         content = domain.in_form(content, status=ended.status, path=made.path)
     text = json.dumps(content) if ended.content_type == domain.JSON else content

@@ -10,7 +10,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.core.validators import MinValueValidator
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Q, Value
 from django.db.models.functions import Now
 from django.urls import reverse
 
@@ -133,6 +133,8 @@ class Slice(models.Model):
     read_from = models.BigIntegerField()
     job_ids = ArrayField(models.BigIntegerField())
     custom_ids = ArrayField(models.TextField())
+    # Of lines that hooks refused, which are no jobs (0 in job_ids): their errors, by their names.
+    refused = models.JSONField(default=dict, db_default=Value({}, models.JSONField()))
     completed = models.IntegerField(default=0)
     failed = models.IntegerField(default=0)
 
@@ -230,3 +232,24 @@ class LeftCall(models.Model):
     owner_id = models.IntegerField()
     fingerprint = models.CharField(max_length=64)
     left_at = models.DateTimeField(db_default=Now())
+
+
+class CachedCall(models.Model):
+    """A job whose answer answers the same call of the same person, of which the key is made."""
+
+    key = models.CharField(primary_key=True, max_length=64)
+    job_id = models.BigIntegerField(db_index=True)
+    hits = models.IntegerField(default=0)
+    expires_at = models.DateTimeField(db_index=True)
+
+
+class HookDecision(models.Model):
+    """What the hooks of the site did to a call: `notes` for people; and of its answer, once they have `decided` about
+    it, the status and the body that are handed out instead, if any."""
+
+    job_id = models.BigIntegerField(primary_key=True)
+    notes = ArrayField(models.TextField(), default=list)
+    is_decided = models.BooleanField(default=False)
+    status = models.SmallIntegerField(null=True)
+    answer = models.JSONField(null=True)
+    written_at = models.DateTimeField(db_default=Now(), db_index=True)

@@ -91,9 +91,16 @@ async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
 
     For event loops. When all threads are busy (4, or JOBFARM_DB_THREADS) it waits for one. Whoever cancels
     the call stops waiting; the function itself runs to its end."""
+    return await run_in(None, function, *args, **kwargs)
+
+
+async def run_in(
+    threads: ThreadPoolExecutor | None, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """`run` in these threads, for what may take long; in its own where None are named."""
     context = contextvars.copy_context()  # log lines of the thread are about what the caller is about
     work = partial(context.run, released()(function), *args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(_threads(), work)
+    return await asyncio.get_running_loop().run_in_executor(threads or _threads(), work)
 
 
 def threads() -> int:

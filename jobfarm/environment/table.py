@@ -176,6 +176,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "batches of one person that have yet to end ([front-door.md](front-door.md#batches))"),
         Variable("JOBFARM_OPENAI_FILE_BYTES", whole(1), 200_000_000, "one file of `/v1/files`", "bytes"),
         Variable("JOBFARM_OPENAI_FILE_DAYS", positive, 30.0, "how long files and ended batches are kept", "days"),
+        Variable("JOBFARM_OPENAI_CACHE_S", positive, 86400.0, "an answer is given again by `X-Cache` for so long", "s"),
         Variable("JOBFARM_OPENAI_RETRY_GRACE", positive, 10.0,
             "so long a call goes on whose client gave up waiting and may repeat it; OpenAI's wait 8 s at most", "s"),
         Variable("JOBFARM_OPENAI_RESTART_GRACE", number, 120.0,

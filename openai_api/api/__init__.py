@@ -16,6 +16,7 @@ from observing import fields
 from openai_api import domain, http, operations
 from openai_api.domain import messages
 from openai_api.errors import InvalidCall, UnknownModel
+from openai_api.operations import cache, call_hooks
 
 router = Router(auth=TokenAuth(http.SCOPE))
 
@@ -49,15 +50,26 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     made = operations.take_over(again, path=path, user=user) if attempt and attempt.is_repeated else None
     if made is not None:
         return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, again=again)
-    limits: dict[str, str] = {}
+    repeatable = None if key is None else jobs.repeatable(user, key, http.fingerprint(request, call))
+    call, notes = call_hooks.before(call, user=user, token_id=token_id)
+    lookup = (
+        cache.look(call, user=user, token_id=token_id, labels=labels)
+        if http.wants_cache(request)
+        else cache.Lookup(status="")
+    )
+    limits = {http.CACHE: lookup.status} if lookup.status else {}
+    if lookup.job_id is not None:
+        made = operations.find(lookup.job_id, path=path, user=user)
+        return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=True, limits=limits)
     new: list[operations.Made] = []
 
     def submit() -> list[int]:
         options: dict[str, Any] = {"token_id": token_id, "may_wait": jobs_http.may_wait(request), **labels}
         new.append(operations.submit(call, user=user, file=http.file_of(request), **options))
+        call_hooks.note(new[-1].job_id, notes)
+        lookup.keep(new[-1].job_id)
         return [new[-1].job_id]
 
-    repeatable = None if key is None else jobs.repeatable(user, key, http.fingerprint(request, call))
     [job_id] = jobs.once(repeatable, count=lambda: limits.update(http.count(request, user, call)), submit=submit)
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin
     fields.note(job_id=job_id)

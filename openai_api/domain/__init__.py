@@ -222,7 +222,7 @@ def output_text(line: str) -> str:
 
 def text_of(chunk: Mapping[str, Any]) -> str:
     """The same of one chunk."""
-    choices = _objects(chunk.get("choices"))
+    choices = objects(chunk.get("choices"))
     return _choice_text(next((each for each in choices if not each.get("index")), {})) + _event_text(chunk)
 
 
@@ -231,7 +231,7 @@ def written(output: str) -> Written:
     characters, counted = 0, None
     known: Mapping[str, Any] = {}
     for chunk in map(_chunk, output.split("\n")):
-        texts = [*map(_choice_text, _objects(chunk.get("choices"))), _event_text(chunk)]
+        texts = [*map(_choice_text, objects(chunk.get("choices"))), _event_text(chunk)]
         characters += sum(map(len, texts))
         response = chunk["response"] if isinstance(chunk.get("response"), dict) else chunk
         if chunk.get("type") in ("message_start", "message_delta"):
@@ -253,7 +253,7 @@ def _chunk(line: str) -> Mapping[str, Any]:
 def _choice_text(choice: Mapping[str, Any]) -> str:
     delta = choice["delta"] if isinstance(choice.get("delta"), dict) else {}
     functions = [
-        each["function"] for each in _objects(delta.get("tool_calls")) if isinstance(each.get("function"), dict)
+        each["function"] for each in objects(delta.get("tool_calls")) if isinstance(each.get("function"), dict)
     ]
     texts = [delta.get(name) for name in ("reasoning_content", "reasoning", "content", "refusal")]
     names = [f"{each['name']} " for each in functions if isinstance(each.get("name"), str)]
@@ -263,7 +263,7 @@ def _choice_text(choice: Mapping[str, Any]) -> str:
 
 def _event_text(event: Mapping[str, Any]) -> str:
     item = event.get("item") if event.get("type") == "response.output_item.added" else None
-    names = [f"{each['name']} " for each in _objects([item]) if isinstance(each.get("name"), str)]
+    names = [f"{each['name']} " for each in objects([item]) if isinstance(each.get("name"), str)]
     return _joined([*names, event.get("delta"), messages.piece_text(event)])
 
 
@@ -271,7 +271,7 @@ def _joined(texts: Iterable[Any]) -> str:
     return "".join(each for each in texts if isinstance(each, str))
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
+def objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 

@@ -68,7 +68,8 @@ class LineError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How the job of a line ended: a job's status, the answer as JSON (of a success), or the error."""
+    """How the job of a line ended: a job's status, the answer as JSON (of a success), or the error. Of what hooks
+    refused `refused`, and the error as the answer."""
 
     job_id: int
     status: str
@@ -133,6 +134,8 @@ def answered(ended: Ended, custom_id: str, *, ends_as: BatchStatus) -> tuple[boo
     """Whether this line goes to the output file, else to that of errors, and the line itself."""
     if ended.status == "success":
         return True, _line(ended.job_id, custom_id, status=200, body=ended.answer or "null")
+    if ended.status == "refused":
+        return False, _line(ended.job_id or None, custom_id, status=400, body=ended.answer or "null")
     if ended.status in {"canceled", "timed_out"} and ends_as is not BatchStatus.COMPLETED:
         return False, unanswered(custom_id, ends_as=ends_as, job_id=ended.job_id)
     if ended.status == "deleted":

@@ -22,7 +22,7 @@ from openai_api import domain
 from openai_api.errors import InvalidCall, NotDeletable, UnknownCall, UnknownPrevious
 from openai_api.kinds import CALL
 from openai_api.models import LeftCall
-from openai_api.operations import names
+from openai_api.operations import call_hooks, names
 
 if TYPE_CHECKING:
     from jobs.models import Job
@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How a call ended: the HTTP status and the body of its answer; `file` is the name of the file that holds the body
-    instead, and `fence` whose file it is. One that is no JSON is a text or a sound of this `content_type`."""
+    instead, and `fence` whose file it is. One that is no JSON is a text or a sound of this `content_type`. Of one that
+    `is_undecided`, hooks say first what is handed out."""
 
     status: int
     body: Any
     file: str | None = None
     fence: int = 0
     content_type: str = domain.JSON
+    is_undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,18 +111,18 @@ def answering(job_id: int) -> str:
     return domain.answering(job.payload, queue=job.queue)
 
 
-def content(made: Made, ended: Ended) -> Any:
+def content(job_id: int, ended: Ended) -> Any:
     """The answer of a call that has ended, as JSON has it, as text or bytes. Reads the file that holds it, if any."""
     if ended.file is None:
         return ended.body
-    with default_storage.open(answer_file(made, ended).stored_as) as file:
+    with default_storage.open(answer_file(job_id, ended).stored_as) as file:
         data = file.read()
     return json.loads(data) if ended.content_type == domain.JSON else data
 
 
-def answer_file(made: Made, ended: Ended) -> Any:
+def answer_file(job_id: int, ended: Ended) -> Any:
     """The file that holds the answer, which has one. Raises NotFound."""
-    return jobs.result_file(made.job_id, name=ended.file or "", attempt=ended.fence)
+    return jobs.result_file(job_id, name=ended.file or "", attempt=ended.fence)
 
 
 def give_up(job_id: int) -> None:
@@ -198,10 +200,12 @@ def _conversation(job_id: int, response_id: str, *, user: User) -> list[Any]:
     except UnknownCall:
         param = "previous_response_id"
         raise UnknownPrevious(response=response_id, param=param) from None
-    if job.status != "success":
-        why = f"job {job_id}, which makes {response_id}, has not ended with an answer: it is {job.status}"
+    response = _response(job)
+    if job.status != "success" or response.get("error"):
+        how = f"is {job.status}" if job.status != "success" else f"was refused: {response['error'].get('message')}"
+        why = f"job {job_id}, which makes {response_id}, has not ended with an answer: it {how}"
         raise InvalidCall(param="previous_response_id", why=why)
-    return [*_context(job), *domain.items(_response(job).get("output"))]
+    return [*_context(job), *domain.items(response.get("output"))]
 
 
 def _context(job: "Job") -> list[Any]:
@@ -211,17 +215,51 @@ def _context(job: "Job") -> list[Any]:
 
 def _response(job: "Job") -> Mapping[str, Any]:
     ended = _ended(job)
+    ended = ended and decided(job.pk, ended)
     if ended is not None and ended.status == 200:
-        made = Made(job_id=job.pk, path=domain.RESPONSES, is_stream=False, model="")
-        return {**content(made, ended), "created_at": int(job.created_at.timestamp())}  # not when it was claimed
-    return domain.response(_body(job), job_id=job.pk, status=job.status, created_at=job.created_at, message=_error(job))
+        return {**content(job.pk, ended), "created_at": int(job.created_at.timestamp())}  # not when it was claimed
+    status, message = job.status, _error(job)
+    if ended is not None and status == "success":
+        status, message = "failed", ended.body["error"]["message"]
+    return domain.response(_body(job), job_id=job.pk, status=status, created_at=job.created_at, message=message)
 
 
 def _error(job: "Job") -> str:
     return "" if job.status == "success" else jobs.last_errors([job]).get(job.pk, "")
 
 
+def decide(job_id: int) -> None:
+    """Have hooks decide about the answer of this job, if it has one. Raises HookFailed."""
+    if (job := jobs.find(job_id)) is not None and (ended := _ended(job)) is not None:
+        decided(job_id, ended)
+
+
+def decided(job_id: int, ended: Ended) -> Ended:
+    """What is handed out of an answer: hooks decide, if they have not. Raises UnknownCall, HookFailed."""
+    if not ended.is_undecided:
+        return ended
+    if (job := jobs.find(job_id)) is None:
+        raise UnknownCall
+    answer = content(job_id, ended)
+    call_hooks.decide(job, answer.decode(errors="replace") if isinstance(answer, bytes) else answer)
+    return _ended(job) or ended
+
+
 def _ended(job: "Job") -> Ended | None:
+    ended, path = _as_it_came(job), job.payload["path"]
+    is_sound = ended is not None and ended.content_type.partition(";")[0] not in {domain.JSON, *domain.TEXTS}
+    if ended is None or ended.status != 200 or is_sound or not call_hooks.is_held(path):
+        return ended
+    row = call_hooks.decisions([job.pk]).get(job.pk)
+    if row is None or not row.is_decided:
+        return replace(ended, is_undecided=True)
+    if row.status is None:
+        return ended
+    content_type = ended.content_type if row.status == 200 else domain.JSON
+    return Ended(status=row.status, body=row.answer, content_type=content_type)
+
+
+def _as_it_came(job: "Job") -> Ended | None:
     if job.status in {"pending", "in_progress"}:
         return None
     if job.status != "success":

@@ -17,6 +17,7 @@ from jobs import operations as jobs
 from openai_api.domain import Call
 from openai_api.errors import InvalidCall, UnknownModel
 from openai_api.models import Alias, CallRule, Fallback
+from openai_api.operations import call_hooks
 from postgres import clock, transactions
 from scheduling.operations import in_batches, is_away
 
@@ -128,8 +129,9 @@ def check_job(payload: Any, queue: str, by: User, token_id: int | None) -> None:
     model = call["body"].get("model") if isinstance(call.get("body"), dict) else None
     is_bound = any(known.of(by, token_id)) or bool(call.get("alias") or call.get("models"))
     is_hidden = model in known.hidden or queue in map(jobs.queue_of_model, known.hidden)
-    if (is_bound or is_hidden) and not jobs.sees_all(by):
-        raise InvalidCall(param="kind", why="aliases and rules of calls hold for this one: make it by /v1")
+    is_hooked = call_hooks.is_hooked(str(call.get("path")))
+    if (is_bound or is_hidden or is_hooked) and not jobs.sees_all(by):
+        raise InvalidCall(param="kind", why="aliases, rules of calls or hooks hold for this one: make it by /v1")
 
 
 def answered_by(call: Call, target: CallableName) -> Call:

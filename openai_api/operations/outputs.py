@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,11 +14,12 @@ from django.core.files import File as Content
 from django.core.files.storage import default_storage
 
 from jobs import operations as jobs
+from openai_api import operations, queries
 from openai_api.domain import ANSWER_FIELDS, ANSWER_FILE
 from openai_api.domain.batches import BatchStatus, Ended, answered, unanswered
 from openai_api.domain.files import OUTPUT
-from openai_api.models import Batch, File, Slice
-from openai_api.operations import files, inputs
+from openai_api.models import Batch, File, HookDecision, Slice
+from openai_api.operations import call_hooks, files, inputs
 
 _READ_AT_ONCE: Final = 100  # jobs: a result has a megabyte at most
 _LONGEST_REFERENCE: Final = 10_000  # characters of a result that names a file, with the answer's usage
@@ -44,6 +46,19 @@ def write(batch: Batch) -> Written:
         )
 
 
+def decide(batch: Batch, *, until: float) -> bool:
+    """Have hooks decide about the answers of a batch until then; whether they have about all. Raises HookFailed."""
+    for part in queries.slices(batch.pk) if call_hooks.is_held(batch.endpoint) else ():
+        for first in range(0, len(part.job_ids), _READ_AT_ONCE):
+            several = part.job_ids[first : first + _READ_AT_ONCE]
+            known = {pk for pk, row in call_hooks.decisions(several).items() if row.is_decided}
+            if waiting := [job_id for job_id in several if job_id and job_id not in known]:
+                if time.monotonic() > until:
+                    return False
+                call_hooks.at_once(operations.decide, waiting)
+    return True
+
+
 def keep(batch: Batch, written: Written, *, until: datetime) -> tuple[File | None, File | None]:
     """Make files of what was written for this batch, in the caller's transaction."""
     name = f"{batch.public_id}_%s.jsonl"
@@ -58,14 +73,21 @@ def _lines(batch: Batch) -> Iterator[tuple[bool, str]]:
         for first in range(0, len(pairs), _READ_AT_ONCE):
             several = pairs[first : first + _READ_AT_ONCE]
             rows = jobs.ended([job_id for job_id, _ in several])
+            decisions = call_hooks.decisions(rows) if call_hooks.is_held(batch.endpoint) else {}
             for job_id, custom_id in several:
-                yield answered(_ended(job_id, rows.get(job_id)), custom_id, ends_as=ends_as)
+                ended = _ended(job_id, rows.get(job_id), decisions.get(job_id), part.refused.get(custom_id))
+                yield answered(ended, custom_id, ends_as=ends_as)
     if batch.submitted < batch.total:
         for custom_id in inputs.custom_ids(batch.input_file, at=batch.read_to):
             yield False, unanswered(custom_id, ends_as=ends_as)
 
 
-def _ended(job_id: int, row: Any) -> Ended:
+def _ended(job_id: int, row: Any, decision: HookDecision | None, refusal: Any) -> Ended:
+    if refusal is not None:
+        return Ended(job_id=job_id, status="refused", answer=json.dumps(refusal))
+    if decision is not None and decision.status is not None:
+        status = "success" if decision.status == 200 else "refused"
+        return Ended(job_id=job_id, status=status, answer=json.dumps(decision.answer))
     if row is None:
         return Ended(job_id=job_id, status="deleted")
     is_short = row.result is not None and len(row.result) < _LONGEST_REFERENCE

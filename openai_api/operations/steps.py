@@ -20,12 +20,13 @@ from jobs.errors import QuotaReached
 from live import operations as live
 from metering.operations import OverBudget
 from openai_api import queries
-from openai_api.domain import ADDRESS, Call
+from openai_api.domain import ADDRESS, Call, error
 from openai_api.domain import batches as domain
-from openai_api.domain.batches import LIVE, BatchStatus
+from openai_api.domain.batches import LIVE, BatchStatus, Line
+from openai_api.errors import CallRefused, HookFailed
 from openai_api.kinds import CALL
 from openai_api.models import Batch, File, Slice
-from openai_api.operations import inputs, names, outputs
+from openai_api.operations import call_hooks, inputs, names, outputs
 from openai_api.operations.inputs import Read
 from outbox import operations as outbox
 from postgres import clock, transactions
@@ -41,6 +42,7 @@ ROOM_WAIT_S: Final = 60.0  # for quotas of files
 _LATE: Final = timedelta(minutes=2)  # of a step, after which its chain is broken
 _RESTARTED_AT_ONCE: Final = 1000
 _OVER: Final = None
+Hooked = tuple[Call | CallRefused, list[str]]  # a line's call as hooks let it pass, with what they did, or why not
 ALL_BATCHES: Final = "batches"  # a topic
 
 
@@ -183,9 +185,9 @@ def _submit(batch: Batch) -> float | None:
         return None
     for read in inputs.slices(batch.input_file, endpoint=batch.endpoint, at=batch.read_to):
         try:
-            if not _submit_slice(batch, read):
+            if not _submit_slice(batch, read, _hooked(batch, read)):
                 return None
-        except (QuotaReached, RateLimited, OverBudget) as refusal:
+        except (QuotaReached, RateLimited, OverBudget, HookFailed) as refusal:
             return _wait(batch, refusal)
         if queries.outstanding(batch.owner_id) >= ahead or time.monotonic() > until:
             return None
@@ -198,24 +200,46 @@ def _most_ahead() -> int:
     return min(domain.MOST_AHEAD, quota // 2 or 1) if quota else domain.MOST_AHEAD
 
 
+def _hooked(batch: Batch, read: Read) -> list[Hooked]:
+    """What hooks make of these lines, before any transaction. Raises HookFailed."""
+
+    def ask(line: Line) -> Hooked:
+        try:
+            return call_hooks.before(line.call, user=batch.owner, token_id=batch.token_id)
+        except CallRefused as refusal:
+            return refusal, []
+
+    if not call_hooks.is_hooked(batch.endpoint):
+        return [(line.call, []) for line in read.lines]
+    queries.plan(batch.pk, chain=batch.chain, in_s=LONG_S)
+    return call_hooks.at_once(ask, read.lines)
+
+
 @transactions.retried
-def _submit_slice(seen: Batch, read: Read) -> bool:
-    """Make these lines jobs; False if somebody else has moved the batch."""
+def _submit_slice(seen: Batch, read: Read, hooked: Sequence[Hooked]) -> bool:
+    """Make these lines jobs, but for those that are refused; False if somebody else has moved the batch."""
     batch = _still(seen)
     if batch is None or batch.read_to != read.begin:
         return False
     assert batch.owner is not None  # else it would have been closed
     known = names.names(batch.owner, token_id=batch.token_id)
-    calls = [
-        names.answered_by(line.call, known[line.call.model]) if line.call.model in known else line.call
-        for line in read.lines
-    ]  # fmt: skip
+    passed = [(call, notes) for call, notes in hooked if isinstance(call, Call)]
+    calls = [names.answered_by(call, known[call.model]) if call.model in known else call for call, _ in passed]
     made = jobs.submit_many([_job(batch, call) for call in calls])
     ids = [job_id for job_id in made if isinstance(job_id, int)]
     names.note(zip(ids, calls, strict=True), since=clock.now())
-    custom_ids = [line.custom_id for line in read.lines]
-    Slice.objects.create(batch=batch, read_from=read.begin, job_ids=ids, custom_ids=custom_ids)
-    queries.save(batch, read_to=read.end, submitted=batch.submitted + len(ids), note="")
+    for job_id, (_, notes) in zip(ids, passed, strict=True):
+        call_hooks.note(job_id, notes)
+    custom_ids, of_passed = [line.custom_id for line in read.lines], iter(ids)
+    refused = {
+        name: error(call.message, status=call.http_status, code=call.code)
+        for name, (call, _) in zip(custom_ids, hooked, strict=True) if isinstance(call, CallRefused)
+    }  # fmt: skip
+    job_ids = [0 if name in refused else next(of_passed) for name in custom_ids]
+    Slice.objects.create(
+        batch=batch, read_from=read.begin, job_ids=job_ids, custom_ids=custom_ids, refused=refused
+    )  # fmt: skip
+    queries.save(batch, read_to=read.end, submitted=batch.submitted + len(job_ids), note="")
     seen.read_to = batch.read_to
     return True
 
@@ -227,7 +251,7 @@ def _job(batch: Batch, call: Call) -> jobs.NewJob:
     )  # fmt: skip
 
 
-def _wait(batch: Batch, refusal: QuotaReached | RateLimited | OverBudget) -> float:
+def _wait(batch: Batch, refusal: QuotaReached | RateLimited | OverBudget | HookFailed) -> float:
     """Note what the batch waits for, and for how long before it asks again."""
     Batch.objects.filter(pk=batch.pk).update(note=refusal.message[:300])
     return float(min(ROOM_WAIT_S, max(1.0, refusal.retry_after_s or ROOM_WAIT_S)))
@@ -277,8 +301,10 @@ def _finish(batch: Batch) -> float | None:
         return _closed(batch, ends_as=BatchStatus.COMPLETED)
     queries.plan(batch.pk, chain=batch.chain, in_s=LONG_S)
     try:
+        if not outputs.decide(batch, until=time.monotonic() + STEP_S):
+            return 0.0
         written = outputs.write(batch)
-    except QuotaReached as refusal:
+    except (QuotaReached, HookFailed) as refusal:
         return _wait(batch, refusal)
     return _end(batch, written)
 

@@ -5,8 +5,10 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from functools import cache
 from typing import IO, Any, Final
 
 from django.conf import settings
@@ -20,13 +22,14 @@ from jobs.waiting import clients
 from jobs.waiting.events import EVENT_STREAM, PING_S, Rights, first_of, piece
 from jobs.waiting.notifier import Stopping
 from jobs.waiting.places import Places
-from jobs.waiting.upstream import Django, Handler
+from jobs.waiting.upstream import AT_ONCE, Django, Handler
 from live import hub
 from live.feeds import Watch
 from live.send_queue import SendQueue
 from openai_api import domain, http, operations
-from openai_api.domain import messages
+from openai_api.domain import messages, whole
 from openai_api.http import Awaited
+from openai_api.operations import call_hooks
 from openai_api.waiting.pace import Pace
 from openai_api.waiting.transcript import Transcript
 from postgres import connections
@@ -42,8 +45,7 @@ def silent_event(note: Awaited, transcript: Transcript, *, is_first: bool) -> by
     """What a stream says while nothing comes, in the words of its call: clients that give up on a silent stream look at
     events, and not at comments. It adds nothing to the answer, and nobody resumes behind it."""
     fields = _silence(note, transcript, is_first=is_first)
-    name = f"event: {fields['type']}\n" if "type" in fields else ""
-    return f"{name}data: {json.dumps(fields)}\n\n".encode()
+    return _event(fields)
 
 
 def _silence(note: Awaited, transcript: Transcript, *, is_first: bool) -> dict[str, Any]:
@@ -70,6 +72,12 @@ _RETRY_AFTER_S: Final = 1
 _QUIET_S: Final = 0.25  # after which a new job is looked at although nothing was heard of it
 
 _FOLLOWERS: Final = Places()  # of this process's one loop
+
+
+@cache
+def _decide_threads() -> ThreadPoolExecutor:
+    """Threads for answers that hooks decide about: others are read beside them."""
+    return ThreadPoolExecutor(AT_ONCE, thread_name_prefix="jobfarm-hooks")
 
 
 class WaitingCall:
@@ -128,7 +136,9 @@ class WaitingCall:
         watches = [self._watch(note, "job-status")]
         if note.after is not None:
             self._transcript = Transcript.behind(note.after)
-        self._transcript.reads_output = note.is_stream
+        if call_hooks.is_held(note.path):
+            self._transcript = Transcript()
+        self._transcript.reads_output = note.is_stream and not call_hooks.is_held(note.path)
         self._transcript.is_typed = note.path in domain.TYPED
 
         async def is_allowed() -> bool:
@@ -157,7 +167,7 @@ class WaitingCall:
 
     async def _stream(self, note: Awaited, watches: list[Watch]) -> None:
         """Pass on what comes: how the job stands first, which of a new one is known, and its output from there on."""
-        if note.is_stream:
+        if self._transcript.reads_output:
             if not note.is_new:
                 await self._take()
             watches += [self._watch(note, "job-output", seen=self._transcript.cursor)]
@@ -193,7 +203,9 @@ class WaitingCall:
         elif self._stopping and not self._transcript.is_over:
             await self._break_off(note, 503, domain.interrupted(note.job_id, path=note.path))
         else:
-            await self._answer(note, await connections.run(http.awaited, note, self._authorization))
+            threads = _decide_threads() if call_hooks.is_held(note.path) else None
+            answer = await connections.run_in(threads, http.awaited, note, self._authorization)
+            await self._answer(note, answer)
 
     async def _answer(self, note: Awaited, answer: HttpResponseBase) -> None:
         """The answer about the job: the whole of it, or the last events of a stream."""
@@ -204,14 +216,10 @@ class WaitingCall:
             return
         if answer.status_code != 200:
             await self._send_last(note, self._error(note, answer.status_code, json.loads(answer.content)))
-        elif note.path == messages.PATH:
-            await self._send_last(note, await asyncio.to_thread(_events_of, answer.content))
-        elif note.path == domain.RESPONSES:
-            number = str(self._transcript.next_number).encode()
-            end = b'{"type": "response.completed", "sequence_number": ' + number + b', "response": '
-            await self._send_last(note, b"event: response.completed\ndata: " + end + answer.content + b"}\n\n")
         else:
-            await self._send_last(note, b"data: " + answer.content + b"\n\n" + self._done)
+            begun = {"number": self._transcript.next_number, "is_begun": self._has_started}
+            events = await asyncio.to_thread(_events_of, note.path, answer.content, **begun)
+            await self._send_last(note, events + self._done)
 
     @property
     def _done(self) -> bytes:
@@ -260,12 +268,13 @@ class WaitingCall:
         await self._send({"type": "http.response.body", "body": b""})
 
 
-def _events_of(content: bytes) -> bytes:
-    return b"".join(map(_event, messages.events(json.loads(content))))
+def _events_of(path: str, content: bytes, **begun: Any) -> bytes:
+    return b"".join(map(_event, whole.events(path, json.loads(content), **begun)))
 
 
 def _event(fields: Mapping[str, Any]) -> bytes:
-    return f"event: {fields['type']}\ndata: {json.dumps(fields)}\n\n".encode()
+    name = f"event: {fields['type']}\n" if "type" in fields else ""
+    return f"{name}data: {json.dumps(fields)}\n\n".encode()
 
 
 def _place_of(note: Awaited) -> AbstractContextManager[None]:
@@ -291,12 +300,13 @@ class OpenAICalls:
     def __init__(self, app: App, handler: Handler, *, stopping: Stopping) -> None:
         self._app = app
         self._stopping = stopping
-        self._django = Django(handler)
+        self._django, self._hooked = Django(handler), Django(handler)  # a hook that hangs holds up the latter alone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         scope, match = _authorized(scope, path), _CALL.fullmatch(path)
         if match and scope["method"] == ("GET" if match[2] else "POST"):
-            await WaitingCall(self._django, self._stopping, scope, receive, send).serve()
+            django = self._hooked if call_hooks.is_hooked(match[1]) else self._django
+            await WaitingCall(django, self._stopping, scope, receive, send).serve()
         else:
             await self._app(scope, receive, send)

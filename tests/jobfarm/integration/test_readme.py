@@ -19,7 +19,7 @@ START, TOUR = documented.blocks("README.md", "sh")
 WORKER, OPENAI = documented.blocks("README.md", "python")
 [FILE] = re.findall(r"Save this as `([\w.]+)`", README)
 FRONT_DOOR = documented.block("front-door.md", "farm=")
-[BATCH] = documented.blocks("front-door.md", "python")
+BATCH = documented.block("front-door.md", "import json\nimport time")
 PRIMES_BELOW_5000 = 669
 WORDS_OF_THE_QUESTION = 4
 NOTICE = "(demonstrator: no language model is configured)"

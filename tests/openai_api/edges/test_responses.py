@@ -9,6 +9,7 @@ import httpx
 import openai
 import pytest
 from django.contrib.auth.models import User
+from openai.lib.streaming.responses._responses import ResponseStreamState
 
 from accounts import operations as accounts
 from jobs import operations as jobs
@@ -171,14 +172,31 @@ class TestItsEnd:
         worker = farm.worker("other", "openai")
         return worker, farm.claim_one(worker)
 
-    def test_is_one_event_with_the_whole_where_its_worker_wrote_none(
+    def test_is_made_of_the_whole_where_its_worker_wrote_none(
         self, client: openai.OpenAI, claimed: tuple[Worker, jobs.ClaimedJob]
     ) -> None:
-        farm.succeed(*claimed, result={"id": _id(), "object": "response", "status": "completed", "output": []})
+        parts = [{"type": "output_text", "text": "Hello.", "annotations": []}]
+        call = {
+            "id": "c",
+            "type": "function_call",
+            "name": "look",
+            "arguments": "{}",
+            "call_id": "1",
+            "status": "completed",
+        }
+        output = [{"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": parts}, call]
+        head = {"id": _id(), "object": "response", "created_at": 1, "model": "tiny", "tools": []}
+        more = {"tool_choice": "auto", "parallel_tool_calls": True, "status": "completed"}
+        farm.succeed(*claimed, result={**head, **more, "output": output})
         events: list[Any] = list(client.responses.retrieve(_id(), stream=True))
-        [end] = events
-        assert (end.type, end.sequence_number) == ("response.completed", 0)
-        assert end.response.id == _id()
+        state: Any = ResponseStreamState(input_tools=[], text_format=openai.omit)
+        for event in events:
+            state.handle_event(event)
+        assert [event.sequence_number for event in events] == [*range(10)]
+        assert (events[0].type, events[-1].type) == ("response.created", "response.completed")
+        assert (events[-1].response.id, events[-1].response.output_text) == (_id(), "Hello.")
+        done = [event.item.type for event in events if event.type == "response.output_item.done"]
+        assert done == ["message", "function_call"]
 
     def test_is_not_sent_before_the_job_has_succeeded(
         self, client: openai.OpenAI, claimed: tuple[Worker, jobs.ClaimedJob]

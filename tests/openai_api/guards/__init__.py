@@ -1,0 +1,1 @@
+"""An app whose hooks decide about calls by words in them."""
