@@ -50,7 +50,7 @@ def do(bulk: Bulk, job_ids: Sequence[int], *, now: datetime) -> BatchResult:
 def take_back(of: Bulk, items: Sequence[BulkItem], *, by: User, now: datetime) -> BatchResult:
     """Take back what `of` did to these jobs, where that is still true to do (jobs.domain.bulks)."""
     return {
-        BulkAction.CANCEL: lambda: _submit_again(items, now=now),
+        BulkAction.CANCEL: lambda: _retry([item.job_id for item in items], by=None, now=now),
         BulkAction.RETRY: lambda: _cancel_new(items, by=by),
         BulkAction.QUEUE: lambda: _restore(items, "queue", lambda was: was["queue"]),
         BulkAction.PRIORITY: lambda: _restore(items, "priority", lambda was: was["priority"]),
@@ -70,17 +70,19 @@ def _cancel(job_ids: Sequence[int], *, by: User) -> BatchResult:
     return outcome
 
 
-def _retry(job_ids: Sequence[int], *, by: User) -> BatchResult:
+def _retry(job_ids: Sequence[int], *, by: User | None, now: datetime | None = None) -> BatchResult:
+    """Try these again; with `now` at their own moments, where those lie ahead."""
     outcome = BatchResult()
     jobs = bulks.lock_unretried(job_ids)  # two bulks may have found the same
     outcome.note(RETRIED, count=len(job_ids) - len(jobs))
     for job in jobs:
-        if (made := _again(job, outcome, by=by)) is not None:
+        is_later = now is not None and job.run_at > now + timedelta(seconds=1)
+        if (made := _again(job, outcome, by=by, run_at=job.run_at if is_later else None)) is not None:
             outcome.items[job.pk] = {"made": made.pk}
     return outcome
 
 
-def _again(job: Job, outcome: BatchResult, *, by: User | None = None, run_at: datetime | None = None) -> Job | None:
+def _again(job: Job, outcome: BatchResult, *, by: User | None, run_at: datetime | None) -> Job | None:
     """The job once more, within the rights of `by`; None, and a note of why, where it was refused, or came with another
     of its flow."""
     if job.flow_id is not None and not bulks.lock_unretried([job.pk]):
@@ -134,15 +136,6 @@ def _write(jobs: Sequence[Job], columns: Mapping[str, Any]) -> int:
     for queue in {columns.get("queue", job.queue) for job in jobs}:
         hooks.available(queue)
     return changed
-
-
-def _submit_again(items: Sequence[BulkItem], *, now: datetime) -> BatchResult:
-    outcome = BatchResult()
-    jobs = bulks.lock_unretried([item.job_id for item in items])
-    outcome.note(RETRIED, count=len(items) - len(jobs))
-    for job in jobs:
-        _again(job, outcome, run_at=job.run_at if job.run_at > now + timedelta(seconds=1) else None)
-    return outcome
 
 
 def _cancel_new(items: Sequence[BulkItem], *, by: User) -> BatchResult:
