@@ -136,7 +136,17 @@ class ApiTokenAdmin(administration.Operated, administration.Paged, ModelAdmin): 
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), administration.by_day("created_at")]
     list_select_related = ["user"]
     search_fields = ["name", "user__username", "key_hint"]
-    fields = ["name", "user", "key_hint", "scopes", "created_at", "expires_at", "last_used_at", "revoked_at"]
+    fields = [
+        "name",
+        "user",
+        "key_hint",
+        "scopes",
+        "keep_content",
+        "created_at",
+        "expires_at",
+        "last_used_at",
+        "revoked_at",
+    ]
     readonly_fields = fields
     actions = ["revoke"]
 

@@ -71,6 +71,12 @@ def token_id(request: HttpRequest) -> int | None:
     return None if token is None else token.pk
 
 
+def keeps_content(request: HttpRequest) -> bool:
+    """Whether what the jobs of this request were given and gave is kept: its API token may say no."""
+    token: ApiToken | None = request.__dict__.get(_LET_IN_BY)
+    return token is None or token.keep_content
+
+
 def may(request: HttpRequest, scope: str) -> bool:
     """Whether who let this request in, an API token or a session, may do this as well; a session may."""
     token: ApiToken | None = request.__dict__.get(_LET_IN_BY)

@@ -29,6 +29,10 @@ class ApiToken(models.Model):
         editable=False,
         help_text="Its scopes, separated by spaces.",
     )
+    keep_content = models.BooleanField(
+        default=True, db_default=True, editable=False,
+        help_text="Whether what its jobs were given and gave is kept for longer than minutes after their end.",
+    )  # fmt: skip
     created_at = models.DateTimeField("created", db_default=Now(), editable=False)
     expires_at = models.DateTimeField(
         "expires", null=True, blank=True, editable=False,

@@ -9,7 +9,8 @@ Status = Literal["pending", "in_progress", "success", "failed", "timed_out", "ca
 Condition = str | float | list[str | float]  # on a label: equal, one of, or ">=16" and "<=16"
 ENDED = frozenset({"success", "failed", "timed_out", "canceled"})
 OnConflict = Literal["refuse", "replace", "after"]
-_MOMENTS = frozenset({"created_at", "replaced_at", "run_at", "claimed_at", "began_at", "ended_at", "expires_at"})
+_MOMENTS = frozenset({"created_at", "replaced_at", "run_at", "claimed_at", "began_at", "ended_at", "expires_at",
+                      "content_deleted_at"})  # fmt: skip
 
 
 class JobOptions(TypedDict, total=False):
@@ -228,6 +229,8 @@ class Job(_Described):
     expires_at: datetime | None = None
     requires: Mapping[str, str] = field(default_factory=dict)
     prefers: Mapping[str, str] = field(default_factory=dict)
+    keep_content: bool = True
+    content_deleted_at: datetime | None = None
     payload: Any = None
     checkpoint: Any = None
     result: Any = None

@@ -190,6 +190,10 @@ class NotEnded(JobsError, code="not_ended", http_status=409):
     """The job has not ended yet, so it cannot be retried as a new one."""
 
 
+class ContentNotKept(JobsError, code="content_not_kept", http_status=410):
+    """What job {job} was given and gave is not kept: it was deleted after its end."""
+
+
 class StepNotEnded(NotEnded):
     """Job {job}, which comes after that one, has not ended: cancel it or wait for its end, then retry from there."""
 

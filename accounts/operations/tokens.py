@@ -22,12 +22,18 @@ _RECENT: Final[Recent[Row]] = Recent(for_s=5.0)
 
 
 def create_token(
-    user: User, *, name: str, scopes: Iterable[str] = domain.SCOPES, days: float | None = None
+    user: User,
+    *,
+    name: str,
+    scopes: Iterable[str] = domain.SCOPES,
+    days: float | None = None,
+    keep_content: bool = True,
 ) -> tuple[ApiToken, str]:
     """Give a person a new API token: the row, and the key, which is shown now and never again.
 
     `name` says what the token is for: 1 to 100 printable characters. `scopes` are what it may do, some of
-    domain.SCOPES; `days` how long it is good (None: until it is revoked). Raises InvalidName, NoScope, InvalidDays,
+    domain.SCOPES; `days` how long it is good (None: until it is revoked). Without `keep_content` what its jobs were
+    given and gave is deleted minutes after their end. Raises InvalidName, NoScope, InvalidDays,
     InactiveUser for somebody who could not use it, TooManyTokens, and MembersOnly for a guest, whom one captcha let in
     and not a program.
     """
@@ -49,11 +55,11 @@ def create_token(
     with transaction.atomic():
         token = ApiToken.objects.create(
             user=user, name=name.strip(), key_hash=domain.hashed(key), key_hint=key[: domain.HINT_LENGTH],
-            scopes=scope_words, expires_at=expires_at,
+            scopes=scope_words, expires_at=expires_at, keep_content=keep_content,
         )  # fmt: skip
         if expires_at is not None:
             scheduling.run_at(expires_at, end_tokens)
-        handlers.audit("token_created", user, f"{token}: {scope_words}")
+        handlers.audit("token_created", user, f"{token}: {scope_words}{'' if keep_content else ', keeps no content'}")
     return token, key
 
 

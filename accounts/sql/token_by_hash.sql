@@ -1,7 +1,7 @@
 -- The API token whose key has this hash, if it still opens something and its person may log in, with that person.
 -- Every call of every client begins with this: as a query of the ORM its text was built, and planned, each time. The
 -- versions of both rows are for who remembers them (docs/adr/0115).
-SELECT token.id, token.user_id, token.name, token.key_hash, token.key_hint, token.scopes, token.created_at,
+SELECT token.id, token.user_id, token.name, token.key_hash, token.key_hint, token.scopes, token.keep_content, token.created_at,
        token.expires_at, token.last_used_at, token.revoked_at, token.addresses,
        token.xmin::text AS version, person.xmin::text AS person_version,
        coalesce(token.last_used_at > statement_timestamp() - make_interval(secs => %(every_s)s::float8), false)

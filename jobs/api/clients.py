@@ -315,6 +315,7 @@ def _new_jobs(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> Iterato
         new = cast("operations.NewJob", {**vars(body), "owner": user, "token_id": token_id})
         new["debounce"] = None if body.debounce is None else body.debounce.model_dump()
         new["may_wait"] = body.may_wait or may_wait
+        new["keep_content"] = people.keeps_content(request)
         if body.on_conflict or body.debounce:
             new["may_cancel"] = people.may(request, "operate")
         if body.group is not None:

@@ -32,7 +32,8 @@ def submit(request: HttpRequest, body: protocol.NewFlow, idempotency_key: Idempo
     """
     user = _user(request)
     options: operations.JobOptions = {
-        "owner": user, "token_id": people.token_id(request), "may_wait": http.may_wait(request)
+        "owner": user, "token_id": people.token_id(request), "may_wait": http.may_wait(request),
+        "keep_content": people.keeps_content(request),
     }  # fmt: skip
     answers = operations.once(
         http.repeatable(request, user, idempotency_key, body),

@@ -36,6 +36,8 @@ class Kind:
     for it, so that one waits ("cancel_oldest_waiting"), or their oldest of all ("cancel_running"), or it is refused
     ("refuse").
 
+    Without `keep_content` payload, result, output, files and errors of its jobs are deleted minutes after their end.
+
     `requires` are conditions on the labels of their workers (`jobs.domain.labels`).
     """
 
@@ -54,6 +56,7 @@ class Kind:
     concurrency: int | None = None
     concurrency_key: str = ""
     on_overflow: Overflow = "wait"
+    keep_content: bool = True
     requires: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

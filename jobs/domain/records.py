@@ -59,6 +59,7 @@ class JobRecord(NamedTuple):
     tags: str | None = None  # as PostgreSQL writes an array
 
     may_wait: bool = False
+    keep_content: bool = True
     name: str | None = None  # of its flow, as all up to `place_id` are
     after: tuple[int, ...] = ()  # jobs
     after_places: tuple[int, ...] = ()  # and places in the call

@@ -8,6 +8,7 @@ from jobs.models.history import (
     Bulk,
     BulkItem,
     Checkpoint,
+    ContentDeletion,
     HealthScore,
     IdempotencyKey,
     Offspring,
@@ -43,7 +44,8 @@ from jobs.models.work import (
 from jobs.models.workers import Fair, Queue, Requirement, Weight, Worker
 
 __all__ = [
-    "ALL_JOBS", "Attempt", "Bulk", "BulkItem", "Charge", "Checkpoint", "ConcurrencyKey", "ENDED_ONES", "Edge",
+    "ALL_JOBS", "Attempt", "Bulk", "BulkItem", "Charge", "Checkpoint", "ConcurrencyKey",
+    "ContentDeletion", "ENDED_ONES", "Edge",
     "EndedStep", "Fair", "Flow", "FlowTemplate", "HealthScore", "IdempotencyKey", "Input", "Job", "JobQuerySet", "Kind",
     "LIVING", "Lane", "Live", "Mark", "Offspring", "Origin", "Outcome", "OutputChunk", "PausedOwner", "Process",
     "Queue", "RUNNING", "Reachability", "Requirement", "ResultFile", "Rollup", "RollupWatermark", "SavedFilter",

@@ -74,6 +74,15 @@ class Checkpoint(models.Model):
     written_at = models.DateTimeField(db_default=Now())
 
 
+class ContentDeletion(models.Model):
+    """A job whose content is not kept: what it was given and gave is deleted a while after its end (docs/adr/0140)."""
+
+    job = models.OneToOneField(
+        "jobs.Job", models.CASCADE, primary_key=True, db_constraint=False, related_name="content_deletion"
+    )
+    deleted_at = models.DateTimeField(null=True, help_text="When it was deleted.")
+
+
 class Tag(models.Model):
     """A tag of a job: the way from the tag to its newest jobs. Written with the job, it goes with the job."""
 

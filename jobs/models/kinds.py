@@ -52,6 +52,10 @@ class Kind(models.Model):
         choices=[(one, one.replace("_", " ")) for one in kinds.OVERFLOWS],
         help_text="What happens to a new job whose key has as many jobs as may run.",
     )  # fmt: skip
+    keep_content = models.BooleanField(
+        default=True, db_default=True,
+        help_text="Without it what its jobs were given and gave is deleted minutes after their end.",
+    )  # fmt: skip
 
     class Meta:
         ordering = ["name"]

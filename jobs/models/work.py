@@ -63,8 +63,8 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.running().filter(live__counted_in=queue)
 
     def whole(self) -> Self:
-        """With payload, result and checkpoint."""
-        return self.defer(None).select_related("kept")
+        """With payload, result and checkpoint, and whether they are kept."""
+        return self.defer(None).select_related("kept", "content_deletion")
 
 
 class _Jobs(models.Manager["Job"]):
@@ -115,7 +115,7 @@ class Job(models.Model):
         null=True, blank=True, editable=False, help_text="When the tokens it reserved have come in."
     )
     flow = loose("jobs.Flow", on_delete=models.DO_NOTHING, related_name="jobs", editable=False)
-    # Which API token it was submitted with, and whether an app meters it (jobs.domain.meters).
+    # Which API token it was submitted with, and whether its end is looked at: it is metered, or its content not kept.
     token = loose("accounts.ApiToken", on_delete=models.DO_NOTHING, related_name="+", editable=False)
     is_metered = models.BooleanField(default=False, db_default=False, editable=False)
 

@@ -29,9 +29,10 @@ def submit_child(
     report.heartbeat(worker, job_id, lease)  # from here on no other call submits for this job
     if (child := flows.child(job_id, position)) is not None:
         return _same(child, new, position)
-    parent = Job.objects.select_related("owner", "group").get(pk=job_id)
+    parent = Job.objects.select_related("owner", "group", "content_deletion").get(pk=job_id)
     flow_id, depth = flows.of_parent(job_id)
     inherited: Any = {"owner": parent.owner, "group": parent.group, "token_id": parent.token_id, "may_wait": True}
+    inherited["keep_content"] = not hasattr(parent, "content_deletion")
     stored = submit.store_child(NewJob(**new, **inherited), flow_id=flow_id, traceparent=parent.traceparent)
     flows.adopt(stored.id, parent_id=job_id, position=position, depth=depth, outlives=outlives)
     return stored.id

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from jobs.domain.states import Status
-from jobs.operations import events, hooks, metering, quotas
+from jobs.operations import content, events, hooks, metering, quotas
 from jobs.queries import bulks, flows, moves
 from postgres import transactions
 
@@ -98,3 +98,4 @@ def _end(jobs: Sequence[Any], *, to: Status, errors: Mapping[int, str]) -> None:
     hooks.ended_waiting(jobs, to=to, errors=errors)
     events.ended_waiting(ids)
     metering.ended_waiting(jobs)
+    content.ended([job.id for job in jobs if job.is_metered])

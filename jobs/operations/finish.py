@@ -18,7 +18,7 @@ from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.domain.waits import AT_ONCE, Wait
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
-from jobs.operations import endings, events, hooks, idempotency, metering, queues, waits
+from jobs.operations import content, endings, events, hooks, idempotency, metering, queues, waits
 from jobs.queries import bulks, flows, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions
@@ -222,6 +222,7 @@ def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]
     hooks.settled(moved, settlements=settlements, locked=locked)
     events.settled(moved, settlements=settlements)
     metering.settled(moved, settlements=settlements, locked=locked)
+    content.ended([row.id for row in moved if row.status != Status.PENDING and locked[row.id].is_metered])
     endings.let_go(moved)
     for row in moved:
         _announce(row)
@@ -256,6 +257,7 @@ class Successes:
             for queue in {row.counted_in for row in moved} - {None}:
                 hooks.available(queue)
             metering.succeeded(moved, results=[self.results[row.place - 1] for row in moved])
+            content.ended([row.id for row in moved if row.is_metered])
             endings.went_on(moved)
         return {self.places[row.place - 1]: Status(row.status) for row in moved}
 

@@ -22,7 +22,7 @@ from jobs.errors import FileInUse, NoSuchFile, PayloadTooLarge, UnknownFile
 from jobs.models import Job, Upload, Worker
 from jobs.models.inputs import PARTS
 from jobs.operations import quotas
-from jobs.operations.janitor import delete_files
+from jobs.operations.content import delete_files
 from jobs.operations.new_jobs import NewJob
 from jobs.operations.report import check_file, heartbeat, sha256_of
 from jobs.queries import inputs

@@ -15,6 +15,7 @@ from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.operations import endings, hooks, lanes, waits
+from jobs.operations.content import delete_file, delete_files
 from jobs.operations.finish import decide, settle
 from jobs.operations.set_aside import ASIDE
 from jobs.queries import flows, inputs, moves, reads, reports
@@ -23,7 +24,7 @@ from jobs.queries import waits as wait_queries
 from observing import fields
 from postgres import transactions
 from scheduling import operations as scheduling
-from scheduling.operations import Retry, action
+from scheduling.operations import action
 
 log = logging.getLogger(__name__)
 FOLDER: Final = "jobs"
@@ -113,15 +114,6 @@ def expire() -> int:
     return ASIDE.for_each(moves.lock_expired, _expire)
 
 
-@action(idempotent=True, retry=Retry(max_attempts=8, base=4))
-def delete_files(*, names: list[str]) -> None:
-    """Delete these files of deleted jobs, or input files. Those that are gone already do not matter; for those that
-    cannot be deleted it is retried. Raises the first error, after trying all."""
-    errors = [error for name in names if (error := _delete_file(name))]
-    if errors:
-        raise errors[0]
-
-
 def delete_orphaned_files(*, now: datetime, limit: int = 1000) -> list[str]:
     """Delete result and input files that are older than an hour and that no row names, up to `limit`; their names.
 
@@ -196,16 +188,6 @@ def forget_uploads(limit: int, _: int) -> int:
     return len(unused)
 
 
-def _delete_file(name: str) -> Exception | None:
-    """Why it could not be deleted: whatever the storage says of one is no other's fault."""
-    try:
-        default_storage.delete(name)
-    except Exception as error:
-        log.warning("the file %s of a deleted job could not be deleted: %s", name, error)
-        return error
-    return None
-
-
 def _files(folder: str) -> Iterator[str]:
     try:
         folders, files = default_storage.listdir(folder)
@@ -219,7 +201,7 @@ def _files(folder: str) -> Iterator[str]:
 
 def _delete_unknown(names: list[str], *, now: datetime, limit: int) -> list[str]:
     unknown = [name for name in reports.unknown_files(names) if _is_old(name, now=now)][:limit]
-    return [name for name in unknown if _delete_file(name) is None]
+    return [name for name in unknown if delete_file(name) is None]
 
 
 def _is_old(name: str, *, now: datetime) -> bool:

@@ -38,7 +38,10 @@ def admit(new: Sequence[JobRecord]) -> tuple[Sequence[JobRecord], Admission | No
         return new, None
     admission = meter.admit(new)
     decided = zip(new, admission.run_at, admission.is_metered, strict=True)
-    return [one._replace(run_at=at or one.run_at, is_metered=is_metered) for one, at, is_metered in decided], admission
+    return [
+        one._replace(run_at=at or one.run_at, is_metered=one.is_metered or is_metered)
+        for one, at, is_metered in decided
+    ], admission
 
 
 def succeeded(moved: Sequence[Any], *, results: Sequence[str | None]) -> None:

@@ -37,6 +37,7 @@ class JobOptions(TypedDict, total=False):
     "lab"]}` (docs/labels.md); what its kind requires is required too, but for labels that the job names.
     `after` are jobs that it starts after, by their ids or by the names (`name`) of others of the same call: once all of
     them have succeeded, or with `when="ended"` however they ended (docs/flows.md).
+    Without `keep_content` what it was given and gives is deleted minutes after its end, as where its kind says so.
     `tags` are up to 10 words of 1 to 64 characters that it is found by.
     """
 
@@ -62,6 +63,7 @@ class JobOptions(TypedDict, total=False):
     token_id: int | None
     may_wait: bool | None
     may_cancel: bool | None
+    keep_content: bool | None
     name: str | None
     after: Sequence[int | str] | None
     when: str | None
@@ -76,7 +78,7 @@ class NewJob(JobOptions):
 
 _NAMES: Final = NewJob.__annotations__.keys()
 # What stands in the record as it was asked for.
-_NOT_AS_IT_IS: Final = {"files", "tags", "on_conflict", "debounce", "name", "after"}
+_NOT_AS_IT_IS: Final = {"files", "tags", "keep_content", "on_conflict", "debounce", "name", "after"}
 _CHOICES: Final = JobOptions.__annotations__.keys() & set(JobRecord._fields) - _NOT_AS_IT_IS
 _OF_KIND: Final = (
     *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
@@ -156,7 +158,7 @@ def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
     values: dict[str, Any] = {name: value for name, value in new.items() if value is not None and name in _CHOICES}
     owner, group = new.get("owner"), new.get("group")
     values |= {"owner_id": owner and owner.id, "group_id": group and group.id}
-    values |= _conflict(new)
+    values |= _conflict(new) | _content(new, kind)
     if (key := new.get("concurrency_key") or kind.concurrency_key_of(new["payload"])) is not None:
         scoped = {"kind": kind.name, "queue": ""} if kind.concurrency else {"queue": values.get("queue", kind.queue)}
         values |= {"concurrency_key": key, "key_scope": KeyScope(**{"kind": ""} | scoped, bound=kind.concurrency)}
@@ -175,6 +177,11 @@ def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
     if "limit_count" in values:
         quotas.check_limit_count(kind, made.limit_count)
     return made
+
+
+def _content(new: NewJob, kind: Kind) -> dict[str, Any]:
+    is_kept = kind.keep_content and new.get("keep_content") is not False
+    return {} if is_kept else {"keep_content": False, "is_metered": True}
 
 
 def _conflict(new: NewJob) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from jobs.domain.records import COLUMNS, JobRecord
 from jobs.domain.states import ENDED, Status
 from jobs.errors import AlreadyRetried, NotEnded, NotFound, NotUnique
 from jobs.models import Job, Live
-from jobs.operations import conflicts, events, flows, hooks, inputs, keys, labels, metering, queues, quotas
+from jobs.operations import conflicts, content, events, flows, hooks, inputs, keys, labels, metering, queues, quotas
 from jobs.operations.new_jobs import JobOptions, NewJob, check, recorded
 from jobs.queries import bulks, moves, reads, submits
 from jobs.queries import flows as flow_queries
@@ -218,13 +218,15 @@ def clone(job_id: int, *, by: User) -> Job:
 
 
 def _same(job: Job) -> NewJob:
-    """What a job that is tried again or cloned has of this one in any case."""
+    """What a job that is tried again or cloned has of this one in any case. Raises ContentNotKept."""
+    content.check(job)
     wanted = job.requirement
     return NewJob(
         kind=job.kind, payload=job.payload, queue=job.queue, priority=job.priority,
         max_attempts=job.max_attempts, timeout_s=job.timeout_s, files=names.uploads_of(job.inputs or ()),
         requires=wanted and wanted.requires, prefers=wanted and wanted.prefers, tags=job.tags,
         concurrency_key=job.concurrency_key, places=names.places_of(job.inputs or ()) or None,
+        keep_content=not hasattr(job, "content_deletion"),
     )  # fmt: skip
 
 
@@ -283,6 +285,7 @@ def _decided(
     answers = opened.connect(answers)
     stored = [answer for answer in answers if isinstance(answer, Stored)]
     submits.keep_tags(stored)
+    content.note(stored)
     if len(stored) < len(answers):
         pairs = zip(records, answers, strict=True)
         quotas.give_back(record for record, answer in pairs if isinstance(answer, NotUnique))
@@ -306,6 +309,7 @@ def _is_one_statement(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) 
         record.key_scope,
         record.tags,
         record.name or record.after or record.flow_id,
+        not record.keep_content,
         new_jobs[0].get("callback_url"),
     )
     return not (others or any(more) or context.current() or metering.concerns(records))

@@ -120,6 +120,10 @@ class Job(JobInList):
         description="It was canceled, for this job, which it comes after, did not succeed; or with this job, which "
         "submitted it. Not in event streams.",
     )
+    keep_content: bool = Field(
+        True, description="False: what it was given and gave is deleted minutes after its end. Not in event streams."
+    )
+    content_deleted_at: datetime | None = Field(None, description="When it was. Not in event streams.")
     payload: Any = Field(None, description="As it was submitted. Not in event streams.")
     checkpoint: Any = Field(
         None, description="What its worker last kept of what it has found out. Not in event streams."
@@ -195,7 +199,8 @@ def fresh(stored: Stored, *, payload: Any, owner: str, group: str | None, tags: 
         ended_at=None, expires_at=stored.expires_at, requires=dict(new.wanted.requires) if new.wanted else {},
         prefers=dict(new.wanted.prefers) if new.wanted else {}, payload=payload, result=None, error=None,
         tags=[*dict.fromkeys(tags)], waits_for=stored.behind_id, canceled_for=None,
-        flow=new.flow_id, name=new.name, after=[*new.after], checkpoint=None,
+        flow=new.flow_id, name=new.name, after=[*new.after], checkpoint=None, keep_content=new.keep_content,
+        content_deleted_at=None,
     )  # fmt: skip
 
 
@@ -245,8 +250,10 @@ def _columns(job: models.Job) -> Mapping[str, Any]:
 
 
 def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFile], waits_for: int | None) -> Job:
+    deletion = getattr(job, "content_deletion", None)
     return Job(
-        **_columns(job), payload=job.payload, checkpoint=job.checkpoint, result=job.result,
+        **_columns(job), keep_content=deletion is None, content_deleted_at=deletion and deletion.deleted_at,
+        payload=job.payload, checkpoint=job.checkpoint, result=job.result,
         error=None if job.status == Status.SUCCESS else error,
         files=[file(stored) for stored in files if stored.attempt == job.fence], waits_for=waits_for,
         inputs=[_input(job, entry) for entry in job.inputs or ()],

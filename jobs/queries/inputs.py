@@ -119,9 +119,11 @@ def _unused() -> QuerySet[Upload]:
     return Upload.objects.filter(Q(kept_until=None) | Q(kept_until__lt=Now()), ~Exists(uses))
 
 
-def lock_unused(*, age_s: float, limit: int) -> list[UUID]:
-    """Uploads that are older than this and that no job uses and nobody keeps, locked, the oldest first."""
+def lock_unused(*, age_s: float = 60.0, limit: int | None = None, only: Sequence[UUID] | None = None) -> list[UUID]:
+    """Uploads (`only` of these) that are older than this and that no job uses and nobody keeps, locked, the oldest
+    first. Within a minute of its upload somebody is about to use it."""
     old = _unused().filter(created_at__lt=Now() - timedelta(seconds=age_s)).order_by("created_at", "pk")
+    old = old if only is None else old.filter(pk__in=only)
     return list(old.select_for_update(skip_locked=True).values_list("pk", flat=True)[:limit])
 
 

@@ -12,6 +12,7 @@ WITH old AS MATERIALIZED (
 ), shares AS (DELETE FROM jobs_share WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), stages AS (DELETE FROM jobs_stage WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), checkpoints AS (DELETE FROM jobs_checkpoint WHERE job_id = ANY (ARRAY(SELECT id FROM old))
+), deletions AS (DELETE FROM jobs_contentdeletion WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), origins AS (DELETE FROM jobs_origin WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), offspring AS (DELETE FROM jobs_offspring WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), tags AS (

@@ -5,6 +5,8 @@ WITH origin AS (
     DELETE FROM jobs_origin WHERE job_id = %(id)s::bigint
 ), input AS (
     DELETE FROM jobs_input WHERE job_id = %(id)s::bigint
+), deletion AS (
+    DELETE FROM jobs_contentdeletion WHERE job_id = %(id)s::bigint
 ), checkpoint AS (
     DELETE FROM jobs_checkpoint WHERE job_id = %(id)s::bigint
 ), tag AS (

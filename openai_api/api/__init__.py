@@ -65,6 +65,7 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
 
     def submit() -> list[int]:
         options: dict[str, Any] = {"token_id": token_id, "may_wait": jobs_http.may_wait(request), **labels}
+        options["keep_content"] = people.keeps_content(request)
         new.append(operations.submit(call, user=user, file=http.file_of(request), **options))
         call_hooks.note(new[-1].job_id, notes)
         lookup.keep(new[-1].job_id)

@@ -17,6 +17,7 @@ from jobs import http as jobs_http
 from openai_api import http
 from openai_api.domain.batches import BatchStatus
 from openai_api.errors import InvalidCall
+from openai_api.kinds import CALL
 from openai_api.models import Batch, File
 from openai_api.operations import batches, files
 
@@ -84,6 +85,10 @@ def delete_file(request: HttpRequest, file_id: str) -> dict[str, Any]:
 def create_batch(request: HttpRequest) -> dict[str, Any]:
     """Make a batch of the lines of a file. It counts as one submit."""
     new = NewBatch.model_validate(values.loads(request.body))
+    if not (people.keeps_content(request) and CALL.keep_content):
+        raise InvalidCall(
+            param="input_file_id", why="a batch keeps prompts and answers, and this token, or the farm, does not"
+        )
     jobs_http.count_submitted(request, _user(request))
     made = batches.create(
         input_file_id=new.input_file_id, endpoint=new.endpoint, window=new.completion_window, metadata=new.metadata,

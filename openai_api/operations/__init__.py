@@ -70,6 +70,7 @@ def submit(
     prefers: Mapping[str, str] | None = None,
     token_id: int | None = None,
     may_wait: bool = False,
+    keep_content: bool = True,
 ) -> Made:
     """Make a call: a job in its model's queue, with its input file if it has one, for a worker with these labels. A
     worker that has the model loaded gets it first, unless something else is preferred. Raises UnknownModel where nobody
@@ -82,7 +83,7 @@ def submit(
     loaded = jobs.preferring_loaded(call.model) if target.is_loaded else None
     options: dict[str, Any] = {
         "requires": requires, "prefers": prefers or loaded,
-        "token_id": token_id, "may_wait": may_wait,
+        "token_id": token_id, "may_wait": may_wait, "keep_content": keep_content,
     }  # fmt: skip
     if file is None or call.file is None:
         return _made(call, _submit(call, user=user, **options))
@@ -183,6 +184,7 @@ def _own(job_id: int, *, path: str, user: User) -> "Job":
     job = jobs.find(job_id)
     if job is None or job.kind != CALL.name or job.owner_id != user.pk:
         raise UnknownCall
+    jobs.check_content(job)
     if not isinstance(job.payload, dict) or job.payload.get("path") != path:
         raise UnknownCall
     return job

@@ -22,10 +22,17 @@ class Command(BaseCommand):
         parser.add_argument("--scope", action="append", choices=domain.SCOPES, help=scope_help)
         parser.add_argument("--days", type=float, help="How many days it is valid (until it is revoked).")
 
+        content_help = "Delete what its jobs were given and gave minutes after their end."
+        parser.add_argument("--no-content", dest="keep_content", action="store_false", help=content_help)
+
     def handle(self, *, person: User, **options: Any) -> None:
         """Make the token; the sentence goes to stderr, so that `key=$(manage.py create_token USER)` works."""
         token, key = operations.create_token(
-            person, name=options["name"], scopes=options["scope"] or domain.SCOPES, days=options["days"]
+            person,
+            name=options["name"],
+            scopes=options["scope"] or domain.SCOPES,
+            days=options["days"],
+            keep_content=options["keep_content"],
         )
         self.stderr.write(f"API token “{token.name}” of {person.get_username()}; it is not shown again:")
         self.stdout.write(key)

@@ -50,6 +50,10 @@ class Command(BaseCommand):
         parser.add_argument(
             "--on-overflow", choices=OVERFLOWS, default="wait", help="what more than that come to (wait)"
         )
+        parser.add_argument(
+            "--keep-content", action=BooleanOptionalAction, default=True,
+            help="keep what its jobs were given and gave longer than minutes after their end (yes)",
+        )  # fmt: skip
 
     def handle(self, *, name: str, **options: Any) -> None:
         try:
@@ -63,7 +67,7 @@ class Command(BaseCommand):
 def _kind(name: str, options: dict[str, Any]) -> Kind:
     names = (
         *("queue", "max_attempts", "retry_when_lost", "retry_on_timeout", "priority"),
-        *("limit", "limit_count", "limit_key", "concurrency", "concurrency_key", "on_overflow"),
+        *("limit", "limit_count", "limit_key", "concurrency", "concurrency_key", "on_overflow", "keep_content"),
     )
     return Kind(
         name=name, backoff=Backoff(first_s=options["backoff"]), timeout_s=options["timeout"],

@@ -84,6 +84,11 @@ class TestTokens:
         assert (token.scopes, round(lasts / 86_400, 2)) == ("read", 30)
         assert '<td role="cell" data-label="Scopes">read</td>' in page.get(reverse("accounts:account")).text
 
+    def test_keeps_no_content_where_that_was_chosen(self, page: Client) -> None:
+        page.post(reverse("accounts:create_token"), GIVEN | {"scopes": ["read"], "keep_content": "no"})
+        assert not ApiToken.objects.get().keep_content
+        assert "read, keeps no content" in page.get(reverse("accounts:account")).text
+
     @pytest.mark.parametrize(
         ("fields", "field"),
         [

@@ -54,6 +54,8 @@ class TestSubmit:
             "expires_at": None,
             "requires": {},
             "prefers": {},
+            "keep_content": True,
+            "content_deleted_at": None,
             "payload": {"prompt": "Why?"},
             "result": None,
             "inputs": [],

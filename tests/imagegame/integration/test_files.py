@@ -22,7 +22,7 @@ from jobfarm import health, middleware, storage
 from jobs import http, operations
 from jobs.errors import LinkRanOut
 from jobs.models import ResultFile
-from jobs.operations import janitor
+from jobs.operations import content
 from tests import farm
 from tests.imagegame.integration import players
 from tests.imagegame.integration.players import party_at
@@ -185,7 +185,7 @@ class TestInABucket:
         stored = ResultFile.objects.get()
         assert stored.size == len(players.png())
         assert storages["default"].exists(stored.stored_as)
-        janitor.delete_files(names=[stored.stored_as])
+        content.delete_files(names=[stored.stored_as])
         assert not storages["default"].exists(stored.stored_as)
         assert httpx.get(answer.headers["Location"]).status_code in {403, 404}  # S3 says either
 

@@ -16,7 +16,7 @@ import metering.crons
 import ratelimits.crons
 from jobs import operations
 from jobs.models import IdempotencyKey, Job, ResultFile
-from jobs.operations import janitor
+from jobs.operations import content
 from jobs.queries.submits import DELETED_AFTER_S
 from postgres import clock
 from ratelimits import operations as limits
@@ -99,10 +99,10 @@ class TestTheCrons:
         stubborn.unlink()
         (stubborn / "within").mkdir(parents=True)  # a folder that is not empty cannot be deleted
         fire("retention")
-        tries = ScheduledFunction.objects.filter(function="jobs.operations.janitor.delete_files")
+        tries = ScheduledFunction.objects.filter(function="jobs.operations.content.delete_files")
         assert list(tries.order_by("attempt").values_list("attempt", "status")) == [(1, "failed"), (2, "pending")]
         (stubborn / "within").rmdir()
-        janitor.delete_files(names=[file.stored_as])
+        content.delete_files(names=[file.stored_as])
         assert not stubborn.exists()
 
     def test_expire_waiting_jobs(self) -> None:

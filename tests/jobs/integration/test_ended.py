@@ -18,7 +18,7 @@ from pytest_django import Settings
 from jobs import operations
 from jobs.domain.states import ENDED, MOVES, Status
 from jobs.models import Attempt, Job, Offspring, OutputChunk, ResultFile, Share
-from jobs.operations import janitor
+from jobs.operations import content, janitor
 from scheduling import context
 from scheduling.domain.states import Kind
 from scheduling.models import ScheduledFunction
@@ -81,7 +81,8 @@ class TestAnEndedJob:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_get_functiondef('jobs_keep_record'::regproc)")
             [(function,)] = cursor.fetchall()
-        [unguarded] = re.findall(r"ARRAY\[([^]]*)\]", function)
+        [unguarded, of_content] = re.findall(r"ARRAY\[([^]]*)\]", function)  # which only goes where it is not kept
+        assert set(re.findall(r"\w+", of_content)) == {"payload", "inputs"}
         assert set(re.findall(r"\w+", unguarded)) == {"owner_id", "group_id", "retry_of_id", "flow_id"}
 
     @every_end
@@ -273,10 +274,10 @@ class TestRetention:
         assert farm.retain() == 1
         [scheduled] = ScheduledFunction.objects.all()
         assert (scheduled.function, scheduled.args) == (
-            "jobs.operations.janitor.delete_files",
+            "jobs.operations.content.delete_files",
             {"names": [files[old.pk].stored_as]},
         )
-        janitor.delete_files(**scheduled.args)
+        content.delete_files(**scheduled.args)
 
         assert all(not rows for rows in farm.everything(old).values())
         assert farm.everything(young) == kept
@@ -337,7 +338,7 @@ class TestRetention:
         farm.age(job, 31 * 86400)
         default_storage.delete(ResultFile.objects.get(job=job).stored_as)
         assert farm.retain() == 1
-        janitor.delete_files(**ScheduledFunction.objects.get().args)
+        content.delete_files(**ScheduledFunction.objects.get().args)
         assert not OutputChunk.objects.exists()
         assert not Share.objects.exists()
 

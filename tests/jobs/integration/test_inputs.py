@@ -17,7 +17,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from jobs import operations
 from jobs.errors import FileInUse, InvalidName, LeaseLost, NoSuchFile, PayloadTooLarge, QuotaReached, UnknownFile
 from jobs.models import ALL_JOBS, Input, Job, ResultFile, Upload, Worker
-from jobs.operations import janitor, quotas, rollup
+from jobs.operations import content, quotas, rollup
 from jobs.operations.handed_out import InputFile
 from jobs.protocol.answers import Claimed
 from jobs.queries import usage
@@ -63,7 +63,7 @@ def stored(kept: Upload) -> bool:
 def carry_out() -> None:
     """The deletions in the storage that are scheduled."""
     for row in ScheduledFunction.objects.filter(function__endswith="delete_files", status="pending"):
-        janitor.delete_files(**row.args)
+        content.delete_files(**row.args)
 
 
 class TestAnUpload:

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from jobs import kinds, operations
 from jobs.domain.hooks import Hooks
 from jobs.models import Job, Mark, Queue
-from jobs.operations import janitor, quotas
+from jobs.operations import content, quotas
 from jobs.operations.set_aside import ASIDE
 from tests import farm
 from tests.doctor import named_errors
@@ -162,6 +162,6 @@ class TestFiles:
         assert names[2] in operations.delete_orphaned_files(now=later)
         assert [default_storage.exists(name) for name in names] == [False, True, False]
         with pytest.raises(ValueError, match="does not like"):
-            janitor.delete_files(names=names)  # after it tried all
+            content.delete_files(names=names)  # after it tried all
         monkeypatch.undo()
         assert names[1] in operations.delete_orphaned_files(now=later)
