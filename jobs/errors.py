@@ -191,7 +191,7 @@ class NotEnded(JobsError, code="not_ended", http_status=409):
 
 
 class ContentNotKept(JobsError, code="content_not_kept", http_status=410):
-    """What job {job} was given and gave is not kept: it was deleted after its end."""
+    """What job {job} was given and gave is not kept as it was: it was deleted, or redacted, after its end."""
 
 
 class StepNotEnded(NotEnded):

@@ -9,7 +9,9 @@ from metering import operations as metering
 from openai_api import domain
 
 CALL: Final = operations.declare(
-    operations.Kind(name="openai", timeout_s=3600, keep_content=settings.OPENAI["KEEP_CONTENT"]),
+    operations.Kind(
+        name="openai", timeout_s=3600, keep_content=settings.OPENAI["KEEP_CONTENT"], redact=settings.OPENAI["REDACT"]
+    ),
     output_text=domain.output_text,
 )
 metering.declare(CALL.name, model=("body", "model"), expected=domain.expected, used=domain.used, written=domain.written)

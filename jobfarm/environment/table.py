@@ -181,6 +181,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_OPENAI_CACHE_S", positive, 86400.0, "an answer is given again by `X-Cache` for so long", "s"),
         Variable("JOBFARM_OPENAI_KEEP_CONTENT", flag, True,
             "prompts and answers stay as long as their job ([security.md](security.md#what-is-not-kept))"),
+        Variable("JOBFARM_OPENAI_REDACT", text, "",
+            "a pattern of RE2, such as `[\\w.]+@[\\w.]+`: what matches it in calls and answers is redacted"),
         Variable("JOBFARM_OPENAI_RETRY_GRACE", positive, 10.0,
             "so long a call goes on whose client gave up waiting and may repeat it; OpenAI's wait 8 s at most", "s"),
         Variable("JOBFARM_OPENAI_RESTART_GRACE", number, 120.0,

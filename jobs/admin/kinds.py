@@ -31,7 +31,7 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         fields = (
             "name", "queue", "priority", "max_attempts", "backoff_first_s", "backoff_base", "backoff_cap_s",
             "timeout_s", "expires_s", "retry_when_lost", "retry_on_timeout", "requires", "limit", "limit_count",
-            "limit_key", "concurrency", "concurrency_key", "on_overflow", "keep_content",
+            "limit_key", "concurrency", "concurrency_key", "on_overflow", "keep_content", "redact",
         )  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

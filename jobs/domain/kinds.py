@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from core import templates
 from core.backoff import LONGEST_S, Backoff
-from jobs.domain import labels
+from jobs.domain import labels, redaction
 from jobs.errors import InvalidValue
 
 LimitKey = Literal["", "owner"]
@@ -37,6 +37,7 @@ class Kind:
     ("refuse").
 
     Without `keep_content` payload, result, output, files and errors of its jobs are deleted minutes after their end.
+    `redact` are patterns of RE2, one a line: what matches them in those texts is redacted then, and files are deleted.
 
     `requires` are conditions on the labels of their workers (`jobs.domain.labels`).
     """
@@ -57,6 +58,7 @@ class Kind:
     concurrency_key: str = ""
     on_overflow: Overflow = "wait"
     keep_content: bool = True
+    redact: str = ""
     requires: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -74,6 +76,7 @@ class Kind:
         self._check_backoff()
         self._check_limit()
         self._check_concurrency()
+        redaction.check(self.redact)
         try:
             object.__setattr__(self, "requires", labels.conditions(self.requires, field="requires"))
         except InvalidValue as refusal:

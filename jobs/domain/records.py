@@ -60,6 +60,7 @@ class JobRecord(NamedTuple):
 
     may_wait: bool = False
     keep_content: bool = True
+    redact: str = ""
     name: str | None = None  # of its flow, as all up to `place_id` are
     after: tuple[int, ...] = ()  # jobs
     after_places: tuple[int, ...] = ()  # and places in the call
@@ -76,6 +77,11 @@ class JobRecord(NamedTuple):
     kind_version: str | None = None  # those that rows have to have which were remembered (docs/adr/0115)
     token_version: str | None = None
     person_version: str | None = None
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether what it is given and gives is neither deleted nor redacted after its end."""
+        return self.keep_content and not self.redact
 
 
 STORED: Final = JobRecord._fields[: JobRecord._fields.index("may_wait")]

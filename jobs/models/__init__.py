@@ -20,6 +20,7 @@ from jobs.models.history import (
     Stage,
     Tag,
     ViewToken,
+    keeps_content,
 )
 from jobs.models.inputs import Input, Upload
 from jobs.models.kinds import Kind, valid_name
@@ -50,5 +51,5 @@ __all__ = [
     "LIVING", "Lane", "Live", "Mark", "Offspring", "Origin", "Outcome", "OutputChunk", "PausedOwner", "Process",
     "Queue", "RUNNING", "Reachability", "Requirement", "ResultFile", "Rollup", "RollupWatermark", "SavedFilter",
     "Served", "Share", "Signal", "Stage", "Step", "Suspension", "Tag", "UniqueKey", "Upload", "Usage", "UsageDelta",
-    "ViewToken", "WAITING", "Weight", "Worker", "WorkerFacts", "valid_name", "with_status",
+    "ViewToken", "WAITING", "Weight", "Worker", "WorkerFacts", "keeps_content", "valid_name", "with_status",
 ]  # fmt: skip

@@ -1,5 +1,7 @@
 """Tables beside the way of a job: what was counted of the past, what an attempt went through, what was done to many."""
 
+from typing import Any
+
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -75,12 +77,20 @@ class Checkpoint(models.Model):
 
 
 class ContentDeletion(models.Model):
-    """A job whose content is not kept: what it was given and gave is deleted a while after its end (docs/adr/0140)."""
+    """A job whose content is not kept: what it was given and gave is deleted, or redacted, a while after its end
+    (docs/adr/0140)."""
 
     job = models.OneToOneField(
         "jobs.Job", models.CASCADE, primary_key=True, db_constraint=False, related_name="content_deletion"
     )
-    deleted_at = models.DateTimeField(null=True, help_text="When it was deleted.")
+    patterns = models.TextField(default="", db_default="", help_text="What of it alone is redacted; empty: all goes.")
+    deleted_at = models.DateTimeField(null=True, help_text="When it was deleted or redacted.")
+
+
+def keeps_content(job: Any) -> bool:
+    """Whether what this job was given and gave stays, redacted or not."""
+    deletion: ContentDeletion | None = getattr(job, "content_deletion", None)
+    return deletion is None or bool(deletion.patterns)
 
 
 class Tag(models.Model):

@@ -56,6 +56,11 @@ class Kind(models.Model):
         default=True, db_default=True,
         help_text="Without it what its jobs were given and gave is deleted minutes after their end.",
     )  # fmt: skip
+    redact = models.TextField(
+        default="", db_default="", blank=True,
+        help_text="Patterns of RE2, one a line: what matches them in the texts of its jobs is redacted then, and their "
+        "files are deleted.",
+    )  # fmt: skip
 
     class Meta:
         ordering = ["name"]

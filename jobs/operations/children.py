@@ -5,7 +5,7 @@ from typing import Any
 from jobs.domain.flows import MOST_INTO
 from jobs.domain.leases import Lease
 from jobs.errors import ChildDiffers, InvalidValue
-from jobs.models import Job, Worker
+from jobs.models import Job, Worker, keeps_content
 from jobs.operations import report, submit
 from jobs.operations.new_jobs import NewJob
 from jobs.queries import flows
@@ -32,7 +32,7 @@ def submit_child(
     parent = Job.objects.select_related("owner", "group", "content_deletion").get(pk=job_id)
     flow_id, depth = flows.of_parent(job_id)
     inherited: Any = {"owner": parent.owner, "group": parent.group, "token_id": parent.token_id, "may_wait": True}
-    inherited["keep_content"] = not hasattr(parent, "content_deletion")
+    inherited["keep_content"] = keeps_content(parent)
     stored = submit.store_child(NewJob(**new, **inherited), flow_id=flow_id, traceparent=parent.traceparent)
     flows.adopt(stored.id, parent_id=job_id, position=position, depth=depth, outlives=outlives)
     return stored.id

@@ -1,16 +1,20 @@
-"""Jobs whose content is not kept (docs/adr/0140): what they were given and gave is deleted a while after their end. And
-the deletion of files in the storage."""
+"""Jobs whose content is not kept (docs/adr/0140): what they were given and gave is deleted, or what of it matches their
+kind's patterns is redacted, a while after their end. And the deletion of files in the storage."""
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from django.conf import settings
 from django.core.files.storage import default_storage
+from django.db import transaction
 
+from jobs.domain import redaction
 from jobs.errors import ContentNotKept
 from jobs.models import ContentDeletion, Job
 from jobs.operations import hooks
-from jobs.queries import inputs, moves
+from jobs.queries import content as queries
+from jobs.queries import inputs
 from jobs.queries.submits import Stored
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
@@ -20,8 +24,10 @@ log = logging.getLogger(__name__)
 
 def note(stored: Iterable[Stored]) -> None:
     """Note which of these new jobs are such; where none is, nothing is asked of the database."""
-    if noted := [ContentDeletion(job_id=one.id) for one in stored if not one.record.keep_content]:
-        ContentDeletion.objects.bulk_create(noted)
+    noted = [(one.id, one.record) for one in stored if not one.record.keeps_all]
+    if noted:
+        rows = (ContentDeletion(job_id=pk, patterns=of.redact if of.keep_content else "") for pk, of in noted)
+        ContentDeletion.objects.bulk_create(rows)
 
 
 def ended(job_ids: Sequence[int]) -> None:
@@ -31,24 +37,38 @@ def ended(job_ids: Sequence[int]) -> None:
 
 
 def check(job: Job) -> None:
-    """Raise ContentNotKept for a job whose content was deleted: there is nothing to run again, or to go on from."""
+    """Raise ContentNotKept for a job whose content was deleted or redacted: it cannot be run again, or gone on from."""
     if (deletion := getattr(job, "content_deletion", None)) is not None and deletion.deleted_at is not None:
         raise ContentNotKept(job=job.pk)
 
 
 @scheduling.mutation
 def delete_content(*, job_ids: list[int]) -> int:
-    """Delete what these ended jobs were given and gave; of how many. Those of a flow that lives wait for its end: later
-    steps get their results. Files in the storage go after the commit."""
-    rows = moves.delete_content(job_ids)
-    uploads = [upload for row in rows for upload in row.uploads]
-    names = [name for row in rows for name in row.files] + inputs.delete_unused(inputs.lock_unused(only=uploads))
+    """Delete, or redact, what these ended jobs were given and gave; of how many. Those of a flow that lives wait for
+    its end: later steps get their results. Files in the storage go after the commit."""
+    rows = queries.lock_noted(job_ids)
+    for row in rows:
+        if row.patterns and not row.waits:
+            _redact(row.id, row.patterns)
+    gone = queries.delete([row.id for row in rows if not row.waits])
+    uploads = [upload for row in gone for upload in row.uploads]
+    names = [name for row in gone for name in row.files] + inputs.delete_unused(inputs.lock_unused(only=uploads))
     if names:
         scheduling.run_after(0, delete_files, names=names)
-    if rest := [row.id for row in rows if row.waits]:
-        scheduling.run_after(settings.JOBFARM["CONTENT_GRACE_S"], delete_content, job_ids=rest)
-    hooks.changed([row.id for row in rows])
-    return len(rows) - len(rest)
+    if waiting := [row.id for row in rows if row.waits]:
+        scheduling.run_after(settings.JOBFARM["CONTENT_GRACE_S"], delete_content, job_ids=waiting)
+    hooks.changed([row.id for row in gone])
+    return len(gone)
+
+
+def _redact(job_id: int, patterns: str) -> None:
+    """What cannot be read, or searched, is deleted instead."""
+    try:
+        with transaction.atomic():
+            queries.rewrite(job_id, partial(redaction.redacted, patterns=patterns))
+    except ValueError:
+        log.exception("job %d cannot be redacted: what it was given and gave is deleted", job_id)
+        ContentDeletion.objects.filter(pk=job_id).update(patterns="")
 
 
 @action(idempotent=True, retry=Retry(max_attempts=8, base=4))

@@ -181,7 +181,9 @@ def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
 
 def _content(new: NewJob, kind: Kind) -> dict[str, Any]:
     is_kept = kind.keep_content and new.get("keep_content") is not False
-    return {} if is_kept else {"keep_content": False, "is_metered": True}
+    if is_kept and not kind.redact:
+        return {}
+    return {"keep_content": is_kept, "redact": kind.redact, "is_metered": True}
 
 
 def _conflict(new: NewJob) -> dict[str, Any]:

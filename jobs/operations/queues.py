@@ -32,7 +32,7 @@ from ratelimits import operations as ratelimits
 # What a kind and its row call by the same name, and what of its backoff the row has.
 _SAME: Final = (
     *("queue", "priority", "max_attempts", "timeout_s", "expires_s", "retry_when_lost", "retry_on_timeout"),
-    *("limit", "limit_count", "limit_key", "concurrency", "concurrency_key", "on_overflow", "keep_content"),
+    *("limit", "limit_count", "limit_key", "concurrency", "concurrency_key", "on_overflow", "keep_content", "redact"),
 )
 _OF_BACKOFF: Final = ("first_s", "base", "cap_s")
 ANY_QUEUE: Final = "*"  # all queues; where a worker polls, all that its key may take

@@ -17,7 +17,7 @@ from jobs.domain.kinds import Kind
 from jobs.domain.records import COLUMNS, JobRecord
 from jobs.domain.states import ENDED, Status
 from jobs.errors import AlreadyRetried, NotEnded, NotFound, NotUnique
-from jobs.models import Job, Live
+from jobs.models import Job, Live, keeps_content
 from jobs.operations import conflicts, content, events, flows, hooks, inputs, keys, labels, metering, queues, quotas
 from jobs.operations.new_jobs import JobOptions, NewJob, check, recorded
 from jobs.queries import bulks, moves, reads, submits
@@ -226,7 +226,7 @@ def _same(job: Job) -> NewJob:
         max_attempts=job.max_attempts, timeout_s=job.timeout_s, files=names.uploads_of(job.inputs or ()),
         requires=wanted and wanted.requires, prefers=wanted and wanted.prefers, tags=job.tags,
         concurrency_key=job.concurrency_key, places=names.places_of(job.inputs or ()) or None,
-        keep_content=not hasattr(job, "content_deletion"),
+        keep_content=keeps_content(job),
     )  # fmt: skip
 
 
@@ -309,7 +309,7 @@ def _is_one_statement(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) 
         record.key_scope,
         record.tags,
         record.name or record.after or record.flow_id,
-        not record.keep_content,
+        not record.keeps_all,
         new_jobs[0].get("callback_url"),
     )
     return not (others or any(more) or context.current() or metering.concerns(records))

@@ -123,7 +123,9 @@ class Job(JobInList):
     keep_content: bool = Field(
         True, description="False: what it was given and gave is deleted minutes after its end. Not in event streams."
     )
-    content_deleted_at: datetime | None = Field(None, description="When it was. Not in event streams.")
+    content_deleted_at: datetime | None = Field(
+        None, description="When it was, or what matches its kind's patterns was redacted. Not in event streams."
+    )
     payload: Any = Field(None, description="As it was submitted. Not in event streams.")
     checkpoint: Any = Field(
         None, description="What its worker last kept of what it has found out. Not in event streams."
@@ -252,7 +254,7 @@ def _columns(job: models.Job) -> Mapping[str, Any]:
 def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFile], waits_for: int | None) -> Job:
     deletion = getattr(job, "content_deletion", None)
     return Job(
-        **_columns(job), keep_content=deletion is None, content_deleted_at=deletion and deletion.deleted_at,
+        **_columns(job), keep_content=models.keeps_content(job), content_deleted_at=deletion and deletion.deleted_at,
         payload=job.payload, checkpoint=job.checkpoint, result=job.result,
         error=None if job.status == Status.SUCCESS else error,
         files=[file(stored) for stored in files if stored.attempt == job.fence], waits_for=waits_for,

@@ -303,11 +303,6 @@ def retain(*, age_s: float, limit: int, skip: int = 0) -> list[Row]:
     return statements.load("jobs", "retain").run({"age_s": age_s, "limit": limit, "skip": skip})
 
 
-def delete_content(job_ids: Sequence[int]) -> list[Row]:
-    """Delete what those of these ended jobs whose content is not kept were given and gave: see delete_content.sql."""
-    return statements.load("jobs", "delete_content").run({"ids": sorted(job_ids)})
-
-
 def stored_file(job_id: int, *, attempt: int, name: str) -> str | None:
     """Where the storage keeps this file of an attempt, if it was handed in already."""
     files = ResultFile.objects.filter(job_id=job_id, attempt=attempt, name=name)

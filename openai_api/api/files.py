@@ -85,7 +85,7 @@ def delete_file(request: HttpRequest, file_id: str) -> dict[str, Any]:
 def create_batch(request: HttpRequest) -> dict[str, Any]:
     """Make a batch of the lines of a file. It counts as one submit."""
     new = NewBatch.model_validate(values.loads(request.body))
-    if not (people.keeps_content(request) and CALL.keep_content):
+    if CALL.redact or not (CALL.keep_content and people.keeps_content(request)):
         raise InvalidCall(
             param="input_file_id", why="a batch keeps prompts and answers, and this token, or the farm, does not"
         )

@@ -55,6 +55,11 @@ class Command(BaseCommand):
             help="keep what its jobs were given and gave longer than minutes after their end (yes)",
         )  # fmt: skip
 
+        parser.add_argument(
+            "--redact", action="append", default=[], metavar="PATTERN",
+            help="of RE2: what matches it is redacted minutes after the end; may be repeated",
+        )  # fmt: skip
+
     def handle(self, *, name: str, **options: Any) -> None:
         try:
             kind = _kind(name, options)
@@ -72,5 +77,5 @@ def _kind(name: str, options: dict[str, Any]) -> Kind:
     return Kind(
         name=name, backoff=Backoff(first_s=options["backoff"]), timeout_s=options["timeout"],
         expires_s=options["expires"], requires=labels.read_pairs(options["require"], field="require"),
-        **{option: options[option] for option in names},
+        redact="\n".join(options["redact"]), **{option: options[option] for option in names},
     )  # fmt: skip

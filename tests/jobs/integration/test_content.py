@@ -10,6 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.files import File
 from django.core.files.storage import default_storage
+from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
 from django.test import Client
@@ -21,7 +22,9 @@ from jobs import operations
 from jobs.errors import ContentNotKept
 from jobs.models import ALL_JOBS, ContentDeletion, Upload, UsageDelta, Worker
 from jobs.operations import content, janitor, rollup
+from jobs.queries import content as queries
 from outbox.models import Event
+from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.outbox.support import endpoint
@@ -233,3 +236,89 @@ def _files() -> list[tuple[int, int, str]]:
             "SELECT job_id, 0, stored_as FROM jobs_resultfile UNION ALL SELECT 0, 0, stored_as FROM jobs_upload"
         )
         return [(job, attempt, name) for job, attempt, name in cursor.fetchall()]
+
+
+class TestRedaction:
+    @pytest.fixture(autouse=True)
+    def _kind(self) -> None:
+        farm.kind("talk", redact="the secret of \\w+", max_attempts=1)
+
+    def test_takes_what_matches_out_of_all_texts_and_leaves_the_rest(self, ada: User) -> None:
+        endpoint(with_result=True, owner=ada)
+        me = farm.worker("w2", "talk")
+        job = operations.submit("talk", {"prompt": f"Tell {SECRET}."}, owner=ada)
+        claimed = farm.claim_one(me)
+        say_everywhere(me, claimed)
+        operations.write_output(me, claimed.id, claimed.lease, seq=1, text="and the secret ")
+        operations.write_output(me, claimed.id, claimed.lease, seq=2, text="of bob")
+        farm.succeed(me, claimed, {"answer": f"It is {SECRET}."})
+        names = [name for _, _, name in _files()]
+        delete_due()
+        assert holding_the_secret() == []
+        assert not any(default_storage.exists(name) for name in names)
+        left = farm.stored(job)
+        assert (left.payload, left.result) == ({"prompt": "Tell [redacted]."}, {"answer": "It is [redacted]."})
+        assert "".join(piece.text for piece in left.output.order_by("seq")) == "[redacted]\nand [redacted]"
+        assert left.next_seq == left.output.count() == 3
+        assert left.content_deletion.deleted_at is not None
+
+    def test_takes_it_out_of_errors(self, ada: User) -> None:
+        me = farm.worker("w2", "talk")
+        job = operations.submit("talk", {}, owner=ada)
+        farm.fail(me, farm.claim_one(me), f"ValueError: {SECRET}, no doubt")
+        delete_due()
+        assert [attempt.error for attempt in job.attempts.all()] == ["ValueError: [redacted], no doubt"]
+
+    def test_deletes_an_output_that_is_too_long_to_be_searched(
+        self, ada: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(queries, "MOST_BYTES", 10)
+        me = farm.worker("w2", "talk")
+        job = operations.submit("talk", {}, owner=ada)
+        say_everywhere(me, claimed := farm.claim_one(me))
+        farm.succeed(me, claimed)
+        delete_due()
+        assert (farm.stored(job).output.count(), farm.stored(job).next_seq) == (0, 0)
+
+    def test_that_cannot_be_done_deletes_that_job_s_content_and_keeps_no_other_from_it(self, ada: User) -> None:
+        me = farm.worker("w2", "talk")
+        bad, good = (operations.submit("talk", {"prompt": f"Tell {SECRET}."}, owner=ada) for _ in range(2))
+        for _ in range(2):
+            farm.succeed(me, farm.claim_one(me))
+        ContentDeletion.objects.filter(pk=bad.pk).update(patterns="(")
+        content.delete_content(job_ids=[bad.pk, good.pk])
+        assert farm.stored(bad).payload is None
+        assert farm.stored(good).payload == {"prompt": "Tell [redacted]."}
+
+    def test_is_done_once_and_nothing_is_changed_afterwards(self, ada: User) -> None:
+        me = farm.worker("w2", "talk")
+        job = operations.submit("talk", {"n": 1}, owner=ada)
+        farm.succeed(me, farm.claim_one(me))
+        delete_due()
+        with connection.cursor() as cursor, pytest.raises(IntegrityError), transaction.atomic():
+            cursor.execute(f"UPDATE jobs_job SET payload = '2' WHERE id = {job.pk}")
+        with pytest.raises(ContentNotKept):
+            operations.retry(job.pk, by=ada)
+
+    def test_is_of_kinds_that_say_so_in_the_admin_and_on_the_command_line(self) -> None:
+        call_command("create_kind", "mail", "--redact", "a@b", "--redact", "c@d", "--no-keep-content")
+        kind = operations.known_kind("mail")
+        assert kind is not None
+        assert (kind.redact, kind.keep_content) == ("a@b\nc@d", False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_runs_in_a_cluster_deletes_redacts_and_deletes_what_cannot_be_redacted(
+    settings: Settings, me: Worker
+) -> None:
+    settings.JOBFARM = settings.JOBFARM | {"CONTENT_GRACE_S": 0}
+    farm.kind("talk", redact="the secret of \\w+")
+    talker = farm.worker("w2", "talk")
+    deleted, redacted, unreadable = (operations.submit(kind, f"Tell {SECRET}.") for kind in ("work", "talk", "talk"))
+    ContentDeletion.objects.filter(pk=unreadable.pk).update(patterns="(")
+    for worker in (me, talker, talker):
+        farm.succeed(worker, farm.claim_one(worker))
+    scheduling.run_due()
+    assert [row.status for row in ScheduledFunction.objects.filter(function=DELETES)] == ["success"] * 3
+    left = [farm.stored(job).payload for job in (deleted, redacted, unreadable)]
+    assert left == [None, "Tell [redacted].", None]
