@@ -13,6 +13,8 @@ METERED_KINDS: set[str] = set()
 COUNTING_CRONS: list[str] = []
 # What else the janitor does every few seconds, by name.
 CHORES: dict[str, Callable[[], None]] = {}
+# What else has content of jobs, by name: it deletes that of these jobs.
+CONTENT: dict[str, Callable[[Sequence[int]], None]] = {}
 # By kind: what refuses a job of a person, by its payload, its queue, who submits it, and with which token.
 CHECKS: dict[str, Callable[[Any, str, User, int | None], None]] = {}
 _meters: list[Meter] = []

@@ -13,6 +13,7 @@ from openai_api.operations import cache, call_hooks, names
 
 jobs.CHECKS[CALL.name] = names.check_job
 jobs.CHORES["fallbacks of calls"] = names.fall_back
+jobs.CONTENT["answers of hooks"] = call_hooks.forget
 
 
 @jobs.register_links

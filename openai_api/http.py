@@ -29,6 +29,7 @@ from jobs.errors import InvalidValue
 from openai_api import domain, operations
 from openai_api.domain import messages
 from openai_api.errors import CallsLimited, InvalidCall, UnknownCall
+from openai_api.kinds import CALL
 from openai_api.operations import Ended, Made, names
 from ratelimits import operations as ratelimits
 from ratelimits.errors import RateLimited
@@ -128,6 +129,11 @@ def idempotency_key(request: HttpRequest) -> str | None:
 def is_background(request: HttpRequest) -> bool:
     """Whether the job is to go on when its caller goes away, as a header says."""
     return request.headers.get(BACKGROUND, "").lower() in {"1", "true"}
+
+
+def keeps_content(request: HttpRequest) -> bool:
+    """Whether what calls with this token are given and give is kept as it is."""
+    return CALL.keep_content and not CALL.redact and people.keeps_content(request)
 
 
 def wants_cache(request: HttpRequest) -> bool:

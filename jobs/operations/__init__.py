@@ -75,12 +75,13 @@ from jobs.queries.reads import is_operator as sees_all
 from jobs.queries.rollups import first_event, moments
 from jobs.queries.submits import Stored
 from jobs.queries.workers import OfferedModel, offered_models
-from jobs.registry import CHECKS, CHORES
+from jobs.registry import CHECKS, CHORES, CONTENT
 
 __all__ = [
     "allowed", "authenticate", "Beat", "bound_keys", "broken_jobs", "bulk", "cancel", "cancel_many", "Cancellation",
     "change_priority", "check_content", "check_payload", "check_start", "check_submit", "check_template",
-    "checked_result", "checkpoint", "CHECKS", "CHORES", "claim", "ClaimedJob", "clone", "count_ended", "create_kind",
+    "checked_result", "checkpoint", "CHECKS", "CHORES", "claim", "ClaimedJob", "clone", "CONTENT", "count_ended",
+    "create_kind",
     "create_view_token", "create_worker", "declare", "declared", "delete_orphaned_files", "delete_upload", "Discard",
     "drain", "ended", "ensure_worker", "expire", "expires_at", "find", "finish", "finish_and_claim", "Finished",
     "first_event", "flows", "forget_requirements", "heartbeat", "heartbeats", "introduce", "JobOptions", "jobs_of",

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.files.storage import default_storage
 from django.db import transaction
 
+from jobs import registry
 from jobs.domain import redaction
 from jobs.errors import ContentNotKept
 from jobs.models import ContentDeletion, Job
@@ -51,6 +52,8 @@ def delete_content(*, job_ids: list[int]) -> int:
         if row.patterns and not row.waits:
             _redact(row.id, row.patterns)
     gone = queries.delete([row.id for row in rows if not row.waits])
+    for delete in registry.CONTENT.values():
+        delete([row.id for row in gone])
     uploads = [upload for row in gone for upload in row.uploads]
     names = [name for row in gone for name in row.files] + inputs.delete_unused(inputs.lock_unused(only=uploads))
     if names:

@@ -53,19 +53,24 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     repeatable = None if key is None else jobs.repeatable(user, key, http.fingerprint(request, call))
     call, notes = call_hooks.before(call, user=user, token_id=token_id)
     lookup = (
-        cache.look(call, user=user, token_id=token_id, labels=labels)
-        if http.wants_cache(request)
-        else cache.Lookup(status="")
+        cache.Lookup(status="")
+        if not http.wants_cache(request)
+        else cache.look(call, user=user, token_id=token_id, labels=labels, is_kept=http.keeps_content(request))
     )
     limits = {http.CACHE: lookup.status} if lookup.status else {}
     if lookup.job_id is not None:
-        made = operations.find(lookup.job_id, path=path, user=user)
-        return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=True, limits=limits)
+        return http.waits(
+            operations.find(lookup.job_id, path=path, user=user),
+            user_id=user.pk,
+            is_stream=call.is_stream,
+            is_kept=True,
+            limits=limits,
+        )
     new: list[operations.Made] = []
 
     def submit() -> list[int]:
-        options: dict[str, Any] = {"token_id": token_id, "may_wait": jobs_http.may_wait(request), **labels}
-        options["keep_content"] = people.keeps_content(request)
+        keep_content, may_wait = people.keeps_content(request), jobs_http.may_wait(request)
+        options: dict[str, Any] = {"token_id": token_id, "may_wait": may_wait, "keep_content": keep_content, **labels}
         new.append(operations.submit(call, user=user, file=http.file_of(request), **options))
         call_hooks.note(new[-1].job_id, notes)
         lookup.keep(new[-1].job_id)

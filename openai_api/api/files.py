@@ -17,7 +17,6 @@ from jobs import http as jobs_http
 from openai_api import http
 from openai_api.domain.batches import BatchStatus
 from openai_api.errors import InvalidCall
-from openai_api.kinds import CALL
 from openai_api.models import Batch, File
 from openai_api.operations import batches, files
 
@@ -85,7 +84,7 @@ def delete_file(request: HttpRequest, file_id: str) -> dict[str, Any]:
 def create_batch(request: HttpRequest) -> dict[str, Any]:
     """Make a batch of the lines of a file. It counts as one submit."""
     new = NewBatch.model_validate(values.loads(request.body))
-    if CALL.redact or not (CALL.keep_content and people.keeps_content(request)):
+    if not http.keeps_content(request):
         raise InvalidCall(
             param="input_file_id", why="a batch keeps prompts and answers, and this token, or the farm, does not"
         )

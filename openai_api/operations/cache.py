@@ -38,10 +38,10 @@ class Lookup:
             CachedCall.objects.update_or_create(key=self.key, defaults=values)
 
 
-def look(call: Call, *, user: User, token_id: int | None, labels: Mapping[str, Any]) -> Lookup:
-    """Look for an answer that this person got to the same call, and count that it is given again. Raises UnknownModel
-    where they may not make the call by now."""
-    if not _is_cacheable(call):
+def look(call: Call, *, user: User, token_id: int | None, labels: Mapping[str, Any], is_kept: bool) -> Lookup:
+    """Look for an answer that this person got to the same call, and count that it is given again; for none where what
+    calls are given and give is not `is_kept`. Raises UnknownModel where they may not make the call by now."""
+    if not (is_kept and _is_cacheable(call)):
         return Lookup()
     model = names.find(call.model, user=user, token_id=token_id).model
     decisive = [user.pk, call.path, model, call.body, dict(call.headers), labels]

@@ -151,6 +151,11 @@ def note(job_id: int, notes: list[str]) -> None:
         HookDecision.objects.update_or_create(job_id=job_id, defaults={"notes": notes})
 
 
+def forget(job_ids: Collection[int]) -> None:
+    """Delete what hooks made of the answers of these jobs."""
+    HookDecision.objects.filter(pk__in=job_ids).update(answer=None)
+
+
 def decisions(job_ids: Collection[int]) -> dict[int, HookDecision]:
     return HookDecision.objects.in_bulk(job_ids)
 

@@ -42,8 +42,8 @@ def test_of_many_those_that_are_alike_are_one_with_a_number() -> None:
     drawn = graph(fan(10_000, failed=3))
     assert labels(drawn) == [("n1", 1), ("embed", 10_000), ("n10002", 1)]
     middle = drawn.nodes[1]
-    assert (middle.status, middle.stands, middle.share) == ("failed", "9,997 success, 3 failed", 1.0)
-    assert middle.title == "embed × 10,000: 9,997 success, 3 failed"
+    assert (middle.status, middle.stands, middle.share) == ("failed", "3 failed, 9,997 success", 1.0)
+    assert middle.title == "embed × 10,000: 3 failed, 9,997 success"
 
 
 def test_ways_side_by_side_that_are_alike_are_one_way() -> None:

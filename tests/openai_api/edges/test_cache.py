@@ -89,6 +89,15 @@ class TestAnotherCall:
         assert "X-Cache" not in plain.headers
         assert Job.objects.count() == 7
 
+    def test_with_a_token_that_keeps_no_content_is_made_anew(
+        self, http: httpx.Client, model: ModelServer, working: Working, ada: User
+    ) -> None:
+        _, key = accounts.create_token(ada, name="private", keep_content=False)
+        model.answer = lambda _: whole(**completion("Hello."))
+        with working(), httpx.Client(base_url=http.base_url, headers={"Authorization": f"Bearer {key}"}) as private:
+            assert [ask(private)[0], ask(private)[0]] == ["bypass", "bypass"]
+        assert (CachedCall.objects.count(), Job.objects.count()) == (0, 2)
+
     def test_is_the_same_words_of_another_person(
         self, http: httpx.Client, server: Server, model: ModelServer, working: Working, bob: User
     ) -> None:

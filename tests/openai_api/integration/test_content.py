@@ -10,6 +10,7 @@ from accounts import operations as accounts
 from jobs import operations as jobs
 from jobs.models import ContentDeletion
 from jobs.operations import content
+from openai_api.models import HookDecision
 from tests import farm
 from tests.openai_api.integration.test_operations import offering
 
@@ -61,3 +62,16 @@ def test_without_an_end_are_not_emptied(client: Client) -> None:
     job = jobs.find(deletion.job_id)
     assert job is not None
     assert job.payload["body"]["input"] == "Say hello."
+
+
+def test_leave_nothing_of_what_hooks_made_of_their_answers(client: Client) -> None:
+    worker = offering("tiny")
+    ask(client, input="Say hello.")
+    claimed = farm.claim_one(farm.stored_worker(worker))
+    farm.succeed(worker, claimed, {"output": SAYS, "status": "completed"})
+    HookDecision.objects.create(
+        job_id=claimed.id, is_decided=True, status=200, answer={"output": SAYS}, notes=["guard"]
+    )
+    content.delete_content(job_ids=[claimed.id])
+    decision = HookDecision.objects.get()
+    assert (decision.answer, decision.notes) == (None, ["guard"])
