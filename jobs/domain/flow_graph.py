@@ -75,7 +75,7 @@ class Node:
 
     @property
     def stands(self) -> str:
-        """How it stands, or how many stand how, in words: what somebody looks for first first, since a node is narrow."""
+        """How it stands, or how many stand how, in words: what somebody looks for first, as a node is narrow."""
         words = [(status.replace("_", " "), self.counts[status]) for status in _LOUDEST if self.counts[status]]
         return ", ".join(f"{count:,} {status}" if self.number > 1 else status for status, count in words)
 
