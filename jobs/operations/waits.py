@@ -103,10 +103,9 @@ def reach(signal: int) -> None:
 
 def time_out(rows: Sequence[Any]) -> None:
     """What these locked jobs wait for has not come in time: those that wait still are due."""
-    over = [row for row in rows if row.waits]
     queries.settle([row.id for row in rows if not row.waits])
-    queries.time_out([row.id for row in over])
-    _wake(over)
+    over = queries.time_out([row.id for row in rows if row.waits])
+    _wake([row for row in rows if row.id in over])
 
 
 def _takes(job_id: int, signal: Signal) -> bool:

@@ -99,10 +99,13 @@ def lock_timed_out(limit: int, but_for: Sequence[int] = ()) -> list[statements.R
     return statements.load("jobs", "lock_timed_out").run(params)
 
 
-def time_out(job_ids: Sequence[int]) -> None:
-    """These wait for nothing more: neither for a signal nor for other jobs."""
-    Edge.objects.filter(open_of__in=job_ids).update(open_of=None)
-    Suspension.objects.filter(pk__in=job_ids).update(until=None, timed_out=True)
+def time_out(job_ids: Sequence[int]) -> set[int]:
+    """Those of these locked jobs whose time is over wait for nothing more, neither for a signal nor for jobs; which they
+    are. One may have begun another wait while it was found."""
+    over = set(Suspension.objects.filter(pk__in=job_ids, until__lte=Now()).values_list("pk", flat=True))
+    Edge.objects.filter(open_of__in=over).update(open_of=None)
+    Suspension.objects.filter(pk__in=over).update(until=None, timed_out=True)
+    return over
 
 
 def settle(job_ids: Sequence[int]) -> None:

@@ -173,9 +173,10 @@ class _Stage:
 
 
 def waits_of(finished: Iterable[operations.Finished]) -> dict[str, Any]:
-    """What those of these that end suspended wait for, as the checker reads it."""
+    """What those of these that end suspended wait for, as the checker reads it: of a job by its newest lease, since a
+    worker may hand in an older one beside, which is lost."""
     waits: dict[str, Any] = {}
-    for one in finished:
+    for one in {one.job_id: one for one in sorted(finished, key=lambda one: one.lease.fence)}.values():
         if one.outcome == "suspended" and one.wait.until is not None:
             waits[str(one.job_id)] = {"until_s": one.wait.until.timestamp()}
         elif one.outcome == "suspended":

@@ -2,10 +2,13 @@
 
 import os
 import re
+import uuid
 from pathlib import Path
 
 import pytest
 
+from jobs.domain.leases import Lease
+from jobs.operations import Finished, Wait
 from tests.hammer import planted, scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -19,6 +22,13 @@ def test_no_call_is_told_what_the_tables_do_not_say(tmp_path: Path) -> None:
     assert report.ended["success"] > 50, report
     assert report.answers["signal ok"] > 5, report
     assert report.answers["push ok"] > report.answers["given ok"] > 5, report
+
+
+def test_of_two_leases_of_a_job_the_newest_says_what_it_waits_for() -> None:
+    older, newer = (Lease(fence=fence, secret=uuid.uuid4()) for fence in (1, 2))
+    waits = Finished(job_id=7, lease=older, outcome="suspended", wait=Wait(signal="go"))
+    assert scene.waits_of([waits]) == {"waits": {"7": {"signal": "go", "timeout": None}}}
+    assert scene.waits_of([Finished(job_id=7, lease=newer, outcome="failed"), waits]) == {}
 
 
 def test_each_guard_that_is_taken_out_below_stands_in_its_statement() -> None:

@@ -5,13 +5,16 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.errors import InvalidValue, JobHasEnded, NotAllowed, NotFound, PayloadTooLarge, WaitsForSignal
 from jobs.models import Edge, Job, Signal, Suspension, Worker
+from jobs.operations import waits
 from jobs.queries import reads
+from jobs.queries import waits as queries
 from tests import farm
 from tests.effort import share
 from tests.jobs.flows.test_api import call
@@ -245,6 +248,17 @@ class TestATimeout:
         farm.succeed(worker, jobs[children[1]])
         last = farm.claim_one(worker)
         assert ([one.id for one in last.after or ()], last.signal) == (children, None)
+
+    def test_that_was_found_before_the_job_began_another_wait_lets_that_be(self, worker: Worker) -> None:
+        job = waiting(worker, timeout_s=60)
+        Suspension.objects.update(until=farm.now())
+        [found] = queries.lock_timed_out(9)
+        operations.signal(job.id, "approved", by=None)
+        suspend(worker, farm.claim_one(worker), signal="approved", timeout_s=60)
+        with transaction.atomic():
+            waits.time_out([found])
+        assert Suspension.objects.get().timed_out is False
+        assert operations.claim(worker) == []
 
     def test_of_what_came_in_time_changes_nothing(self, worker: Worker) -> None:
         job = parent_of(worker)
