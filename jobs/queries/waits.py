@@ -100,8 +100,8 @@ def lock_timed_out(limit: int, but_for: Sequence[int] = ()) -> list[statements.R
 
 
 def time_out(job_ids: Sequence[int]) -> set[int]:
-    """Those of these locked jobs whose time is over wait for nothing more, neither for a signal nor for jobs; which they
-    are. One may have begun another wait while it was found."""
+    """Let those of these locked jobs whose time is over wait for nothing more, neither for a signal nor for jobs: which
+    they are. One may have begun another wait while it was found."""
     over = set(Suspension.objects.filter(pk__in=job_ids, until__lte=Now()).values_list("pk", flat=True))
     Edge.objects.filter(open_of__in=over).update(open_of=None)
     Suspension.objects.filter(pk__in=over).update(until=None, timed_out=True)

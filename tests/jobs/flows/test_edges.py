@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from django.db import connection, transaction
@@ -274,15 +274,17 @@ def test_a_chain_of_a_thousand_ends_with_its_first_job(worker: Worker) -> None:
     assert set(Step.objects.exclude(job=first.id).values_list("canceled_for", flat=True)) == {first.id}
 
 
+@pytest.mark.parametrize("when", ["success", "ended"])
 def test_what_a_crash_left_waiting_the_janitor_finds(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, poison: Callable[[int], None]
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, poison: Callable[[int], None], when: Literal["success", "ended"]
 ) -> None:
     """The end could not let it go by itself, and its process died before it looked after the commit."""
     monkeypatch.setattr(endings, "look_after", lambda ids: None)
     first = submit()
-    second = submit(first)
+    second = submit(first, when=when)
     poison(second)
-    farm.succeed(worker, claimed(worker)[first])
+    job = claimed(worker)[first]
+    farm.succeed(worker, job) if when == "success" else farm.fail(worker, job, retryable=False)
     assert claimed(worker) == {}
     assert reads.why_not_running(second)[0].sentence.endswith("it may start in a moment.")
     with connection.cursor() as cursor:

@@ -46,6 +46,15 @@ class TestAJobThatBeganInTime:
         assert farm.succeed(me, farm.claim_one(me)) == "success"
 
 
+    def test_is_left_to_a_worker_that_has_not_named_it_yet(self) -> None:
+        farm.kind()
+        [job] = farm.submit(1)
+        taken = farm.claim_one(me := farm.worker())
+        _has_expired(job)
+        assert operations.sweep().expired == 0
+        assert farm.succeed(me, taken) == "success"
+
+
 class TestAJobThatDidNot:
     def test_says_so_in_its_error(self) -> None:
         farm.kind()
