@@ -21,7 +21,7 @@ from scheduling import operations as scheduling
 from scheduling.domain.states import Kind, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
-from scheduling.operations import clusters, retention, runner
+from scheduling.operations import clusters, endings, retention, runner
 from scheduling.queries import functions
 from scheduling.queries.clusters import Report, report
 from scheduling.queries.functions import Holder
@@ -375,6 +375,19 @@ class TestASilentCluster:
 
 def _report() -> Report:
     return Report(workers=2, free=2, waits=False)
+
+
+class TestGivingUp:
+    def test_is_of_what_the_dead_cluster_or_its_dead_process_ran_alone(self) -> None:
+        dead, living = uuid.uuid4(), uuid.uuid4()
+        runs = [(dead, "one"), (dead, "two"), (living, "one")]
+        rows = [scheduling.run_after(0, sample.say, word=str(n)) for n in range(3)]
+        for row, (cluster_id, ran_by) in zip(rows, runs, strict=True):
+            ran = {"cluster_id": cluster_id, "ran_by": ran_by, "started_at": clock.now()}
+            ScheduledFunction.objects.filter(pk=row.pk).update(status="in_progress", **ran)
+        first = functions.give_up(dead, ran_by="one", ending=endings.UNKNOWN)
+        then = functions.give_up(dead, ran_by=None, ending=endings.UNKNOWN)
+        assert ([row.pk for row in first], [row.pk for row in then]) == ([rows[0].pk], [rows[1].pk])
 
 
 class TestWritesByAMutation:

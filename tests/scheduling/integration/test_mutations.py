@@ -2,14 +2,16 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection, transaction
 
-from postgres import clock
+from postgres import clock, connections
 from scheduling import operations as scheduling
 from scheduling.errors import BadArguments, BadMoment, BadQueue, NotAFunction, NotJson, UnknownFunction
 from scheduling.models import Cron, Due, ScheduledFunction
@@ -223,6 +225,9 @@ class TestADispatch:
         Due.objects.filter(pk=made[2].pk).update(priority=5)
         order = [found.id for found in clusters.dispatch(Kind.MUTATION, limit=5)]
         assert order == [made[2].pk, made[0].pk, made[1].pk, made[3].pk]
+        share = Share(rank=made[0].pk % 2, clusters=2)  # of which the first and the third are
+        [first], _ = functions.dispatch(Kind.MUTATION, functions.lanes(Kind.MUTATION), limit=1, share=share)
+        assert first.id == made[2].pk
 
     def test_leaves_out_what_somebody_has_in_hands_and_begins_where_the_lane_begins(self) -> None:
         made = [scheduling.run_after(0, sample.make_group, name=str(n)).pk for n in range(4)]
@@ -251,6 +256,28 @@ class TestADispatch:
         assert sorted(found) == sorted(made)
         alone = functions.dispatch(Kind.MUTATION, lanes, limit=40, share=Share(rank=2, clusters=4))[0]
         assert {one.id for one in alone} == made
+
+
+class TestATake:
+    def test_is_of_its_own_rows_whatever_lies_at_their_places_by_now(self) -> None:
+        for name in ("mine", "theirs"):
+            scheduling.run_after(0, sample.make_group, name=name)
+        mine, theirs = clusters.dispatch(Kind.MUTATION, limit=5)
+        with transaction.atomic():
+            assert functions.take(replace(mine, due_pointer=theirs.due_pointer)) is None
+            moved = functions.take(replace(mine, row_pointer=theirs.row_pointer))
+            assert (moved and moved.id, moved and moved.function) == (mine.id, None)
+            transaction.set_rollback(True)
+        assert Due.objects.count() == 2
+
+    def test_leaves_what_another_transaction_holds_to_that(self) -> None:
+        scheduling.run_after(0, sample.make_group, name="x")
+        [mine] = clusters.dispatch(Kind.MUTATION, limit=5)
+        with psycopg.connect(connections.conninfo()) as other:
+            other.execute("SELECT FROM scheduling_due FOR UPDATE")
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SET LOCAL lock_timeout = '1s'")
+                assert functions.take(mine) is None
 
 
 class TestAQueueAndAPriority:
