@@ -45,7 +45,6 @@ class TestAJobThatBeganInTime:
         assert operations.run_now(job.pk, by=None).pk == job.pk
         assert farm.succeed(me, farm.claim_one(me)) == "success"
 
-
     def test_is_left_to_a_worker_that_has_not_named_it_yet(self) -> None:
         farm.kind()
         [job] = farm.submit(1)
