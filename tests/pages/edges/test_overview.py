@@ -30,7 +30,7 @@ from tests.pages.edges.conftest import Browse, Farm
 from webhooks.domain.deliveries import Source
 from webhooks.queries import inbox
 
-MOST_STATEMENTS = 25  # of the overview as who may see all of it sees it, without what doctor warns of
+MOST_STATEMENTS = 26  # of the overview as who may see all of it sees it, without what doctor warns of
 SUBMIT = "jobs.operations.from_crons.submit_job"
 pytestmark = pytest.mark.django_db
 

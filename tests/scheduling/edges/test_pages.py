@@ -124,7 +124,7 @@ class TestAPage:
     ) -> None:
         for n in range(60):
             row(str(n))
-        with django_assert_max_num_queries(9):
+        with django_assert_max_num_queries(10):
             page = operator.get("/functions/").content.decode()
         assert page.count("data-key=") == 50
         assert "Older" in page
