@@ -126,13 +126,13 @@ class TestNextPages:
 
 
 class TestTooManyTries:
-    def test_are_told_when_to_come_again_where_the_password_is_asked_for_again(self, client: Client, ada: User) -> None:
+    def test_read_when_to_come_again_where_the_password_is_asked_for_again(self, client: Client, ada: User) -> None:
         log_in(client)
         ratelimits.limit("log-in", key="user:ada address:127.0.0.1", count=10)
         answer = client.post("/accounts/confirm/?next=/accounts/2fa/", {"password": farm.PASSWORD})
         assert (answer.status_code, "Try again in 6 minutes." in answer.text) == (429, True)
 
-    def test_that_allauth_counts_are_told_what_to_do_too(self, client: Client, ada: User) -> None:
+    def test_that_allauth_counts_read_what_to_do_too(self, client: Client, ada: User) -> None:
         log_in(client)
         for _ in range(6):
             answer = client.post("/accounts/password/", {"oldpassword": "wrong"})

@@ -5,7 +5,7 @@ def charts(*values: float) -> dict[str, soak.Series]:
     return {"memory, MB": {"web-1": [(10.0 * n, value) for n, value in enumerate(values)]}}
 
 
-def test_what_grows_over_the_hours_is_told_and_what_stays_or_is_started_again_is_not() -> None:
+def test_what_grows_over_the_hours_is_named_and_what_stays_or_is_started_again_is_not() -> None:
     [sentence] = soak.grown(charts(*(100 + 5.0 * n for n in range(80))))
     assert sentence == "memory, MB of web-1: 248 in the second quarter, 448 in the last"
     assert soak.grown(charts(*([100.0, 140.0] * 40))) == []

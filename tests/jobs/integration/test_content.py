@@ -84,7 +84,7 @@ ENDS: dict[str, Callable[[Worker, operations.ClaimedJob], object]] = {
 
 class TestAJob:
     @pytest.mark.parametrize("how", ENDS)
-    def test_has_nothing_of_what_was_said_a_while_after_its_end(self, how: str, ada: User, me: Worker) -> None:
+    def test_has_no_content_a_while_after_its_end(self, how: str, ada: User, me: Worker) -> None:
         endpoint(with_result=True, owner=ada)
         upload = operations.upload("prompt.txt", File(BytesIO(SECRET.encode()), name="x"), owner=ada)
         Upload.objects.filter(pk=upload.pk).update(created_at=Now() - timedelta(minutes=5))

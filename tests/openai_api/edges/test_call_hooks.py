@@ -1,5 +1,6 @@
 """Hooks of an app decide about calls before a job is made of one, and about answers before they are handed out."""
 
+import fcntl
 import re
 import threading
 from collections.abc import Iterator
@@ -29,15 +30,17 @@ REMOVED = re.compile(r"removed [-0-9a-f]{36}")
 
 @pytest.fixture(scope="module")
 def hanging(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file: hooks that are to hang do so while it is there."""
-    return tmp_path_factory.mktemp("guards") / "hang"
+    """A file: hooks that are to hang do so while somebody has it locked."""
+    file = tmp_path_factory.mktemp("guards") / "hang"
+    file.touch()
+    return file
 
 
 @pytest.fixture
 def hang(hanging: Path) -> Iterator[None]:
-    hanging.touch()
-    yield
-    hanging.unlink()
+    with hanging.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,7 @@ def _cluster(role: str) -> None:
 
 
 class TestWhatProcessesLoggedAsErrors:
-    def test_is_named_by_the_doctor_and_on_the_overview_until_they_end_and_told_to_no_stranger(
+    def test_is_named_by_the_doctor_and_on_the_overview_until_they_end_and_to_no_stranger(
         self, browse: Browse, little_farm: Farm
     ) -> None:
         janitor = report(Part.JANITOR, errors=["The lane 7 cannot be tidied"], pid=4711, host="gpu-box")
