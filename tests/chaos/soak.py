@@ -19,8 +19,8 @@ EVERY_S: Final = 10.0
 LEAST: Final = 20  # samples in a quarter: below a quarter of an hour what is killed and started again is all there is
 WIDTH, HEIGHT = 720, 160
 COLOURS: Final = ("#3b4fc4", "#b3261e", "#2e7d4f", "#8a5a00", "#6a3fa0", "#00708a", "#555555", "#a0006a", "#5d7a00")
-# By which factor, and by how much, a need has to be more in the last quarter of the time than in the second to be named.
-# Not of tables: a farm keeps what it did.
+# By which factor, and by how much, a need has to be more in the last quarter of the time than in the second to be
+# named. Not of tables: a farm keeps what it did.
 GROWS: Final = {"memory, MB": (1.5, 50.0), "descriptors": (1.5, 50.0), "sessions of the database": (1.5, 20.0)}
 _SIZES: Final = """
 SELECT relname, pg_total_relation_size(oid) / 1e6 FROM pg_class
