@@ -41,7 +41,7 @@ def rows() -> list[ProcessRow]:
     """The processes of the farm that are there, and those that have fallen silent a moment ago."""
     clusters = [
         ProcessRow(f"cluster for {one.role}", one.host, one.pid, one.started_at, errors=one.errors)
-        for one in scheduling.health().clusters
+        for one in scheduling.living()
     ]
     others = [_row(one) for one in processes() if one.state in {State.PRESENT, State.SILENT}]
     return sorted([*others, *clusters], key=lambda row: (_PLACES.get(row.part, 2), row.part, row.started_at))

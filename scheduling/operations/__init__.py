@@ -13,7 +13,7 @@ from scheduling.errors import (
     SecondConnection,
     WriteOutsideMutation,
 )
-from scheduling.operations.clusters import Health, health, run_due, sweep
+from scheduling.operations.clusters import Health, health, living, run_due, sweep
 from scheduling.operations.crons import (
     checked_name,
     declare,
@@ -40,6 +40,6 @@ __all__ = [
     "OutsideThread", "Overlap", "Retry", "SchedulingError", "SecondConnection", "Status", "CancelVerdict", "Failures",
     "WriteOutsideMutation", "action", "cancel", "checked_name", "cron", "daily", "declare", "edit", "fire_due",
     "follow_code", "hasten", "health", "hourly", "interval", "in_batches", "is_away", "is_editable", "is_internal",
-    "keep", "make", "monthly", "mutation", "pause", "prune", "resume", "retain", "reason_of", "remove", "run_after",
+    "keep", "living", "make", "monthly", "mutation", "pause", "prune", "resume", "retain", "reason_of", "remove", "run_after",
     "run_again", "run_at", "run_due", "run_now", "sweep", "sync_crons", "upcoming", "weekly",
 ]  # fmt: skip

@@ -142,11 +142,16 @@ class Health:
         return tuple(role for role in ("mutations", "actions") if role not in living)
 
 
+def living() -> tuple[Cluster, ...]:
+    """Return the clusters heard of within ten seconds."""
+    return tuple(clusters.living(within=SEEN_WITHIN))
+
+
 def health() -> Health:
     [numbers] = statements.load("scheduling", "health").run({"late_s": LATE.total_seconds()})
     return Health(
         **numbers._asdict(),
-        clusters=tuple(clusters.living(within=SEEN_WITHIN)),
+        clusters=living(),
         colliding=tuple(functions.colliding(limit=MOST_COLLIDING)),
         overdue=tuple(crons.overdue(by=CRON_LATE)[:MOST_CRONS]),
         unfirable=tuple(crons.unfirable()[:MOST_CRONS]),
