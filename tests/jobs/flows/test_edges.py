@@ -5,12 +5,13 @@ from datetime import timedelta
 from typing import Any, Literal
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 
 from jobs import operations
 from jobs.domain.states import Status
 from jobs.errors import InvalidValue, UnknownJob, WaitsBehind
-from jobs.models import Edge, EndedStep, Flow, Job, Step, Worker
+from jobs.models import Edge, EndedStep, Flow, Job, Lane, Live, PausedOwner, Queue, Step, Worker
 from jobs.operations import endings
 from jobs.operations.set_aside import ASIDE
 from jobs.queries import flows, moves, reads
@@ -366,3 +367,24 @@ def _nodes(call: statements.Call) -> list[dict[str, Any]]:
         nodes.append(waiting.pop())
         waiting += nodes[-1].get("Plans", ())
     return nodes
+
+
+def test_a_step_is_let_go_in_the_lane_that_it_waits_in_unless_that_is_not_its_own_any_more(worker: Worker) -> None:
+    """What moves waiting jobs may not have come to it: the queue is shared out, age had raised it, who has it is
+    paused."""
+    owner = User.objects.create(username="ada")
+    changes: dict[str, tuple[Callable[[Live], object], tuple[str, int, int]]] = {
+        "nothing": (lambda _: None, ("off", 0, 0)),
+        "fair": (lambda live: Queue.objects.filter(name=live.queue).update(fair="owner"), ("owner", 0, 0)),
+        "raised": (lambda live: Lane.objects.filter(pk=live.lane_id).update(raised=1, priority=1), ("owner", 0, 0)),
+        "held for": (lambda _: PausedOwner.objects.create(owner=owner), ("owner", 0, owner.pk)),
+    }
+    for name, (change, expected) in changes.items():
+        first = submit()
+        step = Live.objects.get(pk=submit(first, owner=owner))
+        change(step)
+        farm.succeed(worker, claimed(worker)[first])
+        lane = Lane.objects.get(pk=Live.objects.get(pk=step.pk).lane_id)
+        assert (lane.fair, lane.raised, lane.held_for) == expected
+        assert (lane.pk == step.lane_id) == (name == "nothing")
+        assert (step.pk in claimed(worker)) == (name != "held for")
