@@ -99,7 +99,6 @@ format: .venv/ready-dev  ## put the code in its standard form
 docs: .venv/ready-dev  ## write docs/python.md, docs/settings.md, the fields in docs/front-door.md, alerts.yml from the code
 	$(PY) -m scripts.python_docs
 	$(PY) -m scripts.settings_docs
-	$(PY) -m scripts.dialect_docs
 	$(PY) -m scripts.alert_rules
 
 constraints: .venv/ready-dev  ## write constraints.txt anew: a version for each package that the requirements bring along

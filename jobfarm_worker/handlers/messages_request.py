@@ -1,7 +1,7 @@
 """A request of Anthropic's Messages API as one of `chat/completions`, for servers that have no `/messages`.
 
 What has no counterpart there is left out, and a note in the answer says so. Only content whose absence changes what is
-asked is refused by its name. The tables below are what docs/front-door.md lists.
+asked is refused by its name.
 """
 
 import json
@@ -15,32 +15,10 @@ Fields = Mapping[str, Any]
 Notes = list[str]
 
 PASSED: Final = ("model", "max_tokens", "temperature", "top_p")
-# What becomes something else, and what that is.
-MAPPED: Final = {
-    "system": "the first message, without Claude Code's `x-anthropic-billing-header`, which changes with each request",
-    "messages": "`messages`; a `system` among them is the user's, turns of the user that follow each other are one",
-    "stop_sequences": "`stop`",
-    "stream": "`stream`, with `stream_options.include_usage`",
-    "tools": "functions",
-    "tool_choice": "`tool_choice`, `parallel_tool_calls`; refused where it names a tool that was left out",
-    "output_config": "`format` is `response_format`; the rest is left out",
-    "output_format": "`response_format`",
-}
-# Known by name, so that the page says it; whatever has another name is left out just so.
-LEFT_OUT: Final = (
-    "cache_control", "container", "context_management", "diagnostics", "inference_geo", "mcp_servers", "metadata",
-    "service_tier", "speed", "thinking", "top_k",
+# What becomes something else; whatever has another name is left out (docs/front-door.md).
+MAPPED: Final = (
+    "system", "messages", "stop_sequences", "stream", "tools", "tool_choice", "output_config", "output_format",
 )  # fmt: skip
-BLOCKS: Final = {
-    "text": "the text of a message",
-    "image": "`image_url`; one in a `tool_result` stands in the message of the user behind it",
-    "document": "a `file`, or a text; refused where its source is a `url` or a `file`",
-    "tool_use": "`tool_calls`",
-    "tool_result": "a message of the role `tool`; one with `is_error` begins with `Error: `",
-    "search_result": "its title and its texts",
-    "thinking": "left out, as models' templates do",
-    "redacted_thinking": "left out, as models' templates do",
-}
 _BILLING: Final = "x-anthropic-billing-header:"  # would keep a server from using what it has of the prompt
 _PREFILL: Final = "The last message is the assistant's: the model server may begin a new one, and not continue it."
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
@@ -165,9 +143,9 @@ def _parts(blocks: Iterable[Fields], at: str, notes: Notes) -> list[dict[str, An
     parts: list[dict[str, Any]] = []
     for block in blocks:
         kind = str(block.get("type"))
-        if (make := _PARTS.get(kind)) is not None:
+        if (make := PARTS.get(kind)) is not None:
             parts += make(block, at, notes)
-        elif kind not in BLOCKS:
+        elif kind not in ELSEWHERE:
             _note(notes, f"content of the type {kind}")
     return parts
 
@@ -194,9 +172,11 @@ def _search_result(block: Fields, at: str, notes: Notes) -> list[dict[str, Any]]
     return _text(block, at, notes, field="title") + _parts(_blocks(block.get("content"), at), at, notes)
 
 
-_PARTS: Final[Mapping[str, Callable[[Fields, str, Notes], list[dict[str, Any]]]]] = {
+PARTS: Final[Mapping[str, Callable[[Fields, str, Notes], list[dict[str, Any]]]]] = {
     "text": _text, "image": _image, "document": _document, "search_result": _search_result,
 }  # fmt: skip
+# Those of calls of tools have a place of their own; templates of models leave out what was thought.
+ELSEWHERE: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 
 
 def _address(block: Fields, at: str, known: set[str]) -> str:

@@ -16,32 +16,13 @@ PASSED: Final = (
     "model", "temperature", "top_p", "user", "service_tier", "safety_identifier", "prompt_cache_key",
 )  # fmt: skip
 FARMS: Final = ("background", "metadata", "previous_response_id", "store")  # it keeps to these itself
-# What becomes something else, and what that is.
-MAPPED: Final = {
-    "input": "`messages`",
-    "instructions": "the first message",
-    "max_output_tokens": "`max_tokens`; an answer that it cuts is `incomplete`",
-    "parallel_tool_calls": "itself, where there are functions",
-    "reasoning": "`effort` is `reasoning_effort`; the rest is left out",
-    "stream": "`stream`, with `stream_options.include_usage`",
-    "text": "`format` is `response_format`, `verbosity` itself; the rest is left out",
-    "tool_choice": "`tool_choice`; refused where it names a tool that was left out",
-    "tools": "functions; all others are left out, since a model may use a tool or not",
-}
-# What asks for more than an answer, or says how it is asked: a chat answers the same without it. Known by name, so that
-# the page says it; whatever has another name is left out just so.
-LEFT_OUT: Final = (
-    "client_metadata", "include", "max_tool_calls", "prompt_cache_options", "prompt_cache_retention", "stream_options",
-    "top_logprobs", "truncation",
+# What becomes something else (docs/front-door.md says what). Whatever has another name asks for more than an answer, or
+# says how it is asked: a chat answers the same without it.
+MAPPED: Final = (
+    "input", "instructions", "max_output_tokens", "parallel_tool_calls", "reasoning", "stream", "text", "tool_choice",
+    "tools",
 )  # fmt: skip
 REFUSED: Final = {"prompt": "the model server has no prompts of yours"}
-ITEMS: Final = {
-    "message": "a message; pictures, sounds and files in it too; `developer` becomes `system`",
-    "function_call": "`tool_calls`",
-    "function_call_output": "a message of the role `tool`; refused with a picture in it",
-    "reasoning": "left out, as models' templates do",
-    "web_search_call": "left out",
-}
 _FUNCTION: Final = ("name", "description", "parameters", "strict")
 _NOTHING: Final[tuple[Any, ...]] = (None, [], {}, 0, "disabled", "none")
 _ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
@@ -168,7 +149,7 @@ def _messages(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     for number, item in enumerate(items_of(fields.get("input"))):
         at = f"input[{number}]"
         kind = item.get("type", "message") if isinstance(item, dict) else None
-        add = _ITEMS.get(str(kind))
+        add = ITEMS.get(str(kind))
         if add is None:
             raise unsupported(f"{at}.type", f"chat/completions has no place for {kind!r}")
         add(messages, item, at)
@@ -217,7 +198,7 @@ def _leave_out(_messages: list[dict[str, Any]], _item: Mapping[str, Any], _at: s
     outcome is the message behind them."""
 
 
-_ITEMS: Final[Mapping[str, Callable[[list[dict[str, Any]], Mapping[str, Any], str], None]]] = {
+ITEMS: Final[Mapping[str, Callable[[list[dict[str, Any]], Mapping[str, Any], str], None]]] = {
     "message": _add_message,
     "function_call": _add_call,
     "function_call_output": _add_output,

@@ -14,7 +14,9 @@ from jobfarm_worker.handlers import messages_request as request
 from jobfarm_worker.handlers.messages_request import chat_request, estimated
 from jobfarm_worker.handlers.payloads import headers_of
 from tests.looped import looped
+from tests.worker.unit.dialects import named
 
+LEFT_OUT = named("/v1/messages", what="left out")
 HELLO: Any = [{"role": "user", "content": "Hello?"}]
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}}
 
@@ -192,7 +194,7 @@ class TestTheChatOfARequest:
         assert notes(output_format=shape["format"]) == []
 
     def test_leaves_out_with_a_note_what_is_named_and_whatever_comes_tomorrow(self) -> None:
-        body: Any = {name: {"type": "enabled"} for name in [*request.LEFT_OUT, "of_tomorrow"]}
+        body: Any = {name: {"type": "enabled"} for name in [*LEFT_OUT, "of_tomorrow"]}
         assert notes(**body) == sorted(body)
         assert set(chat(**body)) == {"model", "messages"}
         odd = {"role": "user", "content": [{"type": "of_tomorrow"}, {"type": "text", "text": "Hello?"}]}
@@ -267,7 +269,7 @@ JSON_VALUES = st.recursive(
     max_leaves=8,
 )
 BLOCK = st.fixed_dictionaries(
-    {"type": st.sampled_from([*request.BLOCKS, "odd"])},
+    {"type": st.sampled_from([*request.PARTS, *request.ELSEWHERE, "odd"])},
     optional=dict.fromkeys(("text", "source", "content", "input", "id", "tool_use_id"), JSON_VALUES),
 )
 MESSAGE = st.fixed_dictionaries(
@@ -275,7 +277,7 @@ MESSAGE = st.fixed_dictionaries(
 )
 
 
-@given(st.dictionaries(st.sampled_from([*request.PASSED, *request.MAPPED, *request.LEFT_OUT, "odd"]), JSON_VALUES))
+@given(st.dictionaries(st.sampled_from([*request.PASSED, *request.MAPPED, *LEFT_OUT, "odd"]), JSON_VALUES))
 def test_a_request_of_any_json_becomes_a_chat_or_is_refused(body: dict[str, Any]) -> None:
     try:
         made, _ = chat_request(body)
