@@ -91,7 +91,12 @@ TEMPLATES: list[dict[str, Any]] = [{
     "OPTIONS": {"context_processors": _PROCESSORS, "builtins": ["live.templatetags.words", "jobfarm.markup"]},
 }]  # fmt: skip
 
-DATABASES = {"default": postgres.configuration.database(_ENV["DATABASE_URL"], data=JOBFARM_DATA)}
+DATABASES = {"default": postgres.configuration.database(
+    _ENV["DATABASE_URL"], data=JOBFARM_DATA, pool_max=_ENV["JOBFARM_DB_POOL"], prepares=_ENV["JOBFARM_PREPARE"],
+    startup_options=_ENV["JOBFARM_DB_STARTUP_OPTIONS"], direct_url=_ENV["DATABASE_DIRECT_URL"],
+    socket_folder=_ENV["JOBFARM_EMBEDDED_SOCKET"],
+)}  # fmt: skip
+DATABASE_THREADS: int = _ENV["JOBFARM_DB_THREADS"]
 _IS_TEST = "pytest" in sys.modules or "JOBFARM_TEST_DATABASE" in os.environ
 if _test_database := os.environ.get("JOBFARM_TEST_DATABASE"):  # a server that a test starts (tests/servers.py)
     DATABASES["default"]["NAME"] = _test_database
@@ -264,9 +269,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.
 ACCOUNT_CARDS = ("jobs/parts/account_card.html", "outbox/parts/account_card.html", "openai_api/parts/account_card.html")
 
-# Pages' sockets (docs/adr/0004): how many one process takes, and of them from one address; what a page may ask for
-# at once, and a second after that.
-LIVE: dict[str, int] = live.configuration.limits()
+# Pages' sockets (docs/adr/0004).
+LIVE: dict[str, int] = _group("JOBFARM_PAGE_", STREAMS_PER_PERSON=_ENV["JOBFARM_EVENT_STREAMS_PER_PERSON"])
 
 OPENAI = _group("JOBFARM_OPENAI_", BATCHES_PER_OWNER=_ENV["JOBFARM_BATCHES_PER_OWNER"])
 # A function that a worker had in its hands and that was not started is given to one again after LEASE_S.

@@ -1,20 +1,5 @@
-"""The DATABASES entry of the farm, from DATABASE_URL or for the embedded server.
+"""The DATABASES entry of the farm, from DATABASE_URL or for the embedded server."""
 
-The environment variables read here:
-
-DATABASE_URL                postgresql://user:password@host:5432/name?sslmode=require; without it the
-                            embedded server is used
-DATABASE_DIRECT_URL         a way past a pooler in transaction mode, for LISTEN
-JOBFARM_DB_POOL             the most connections a process opens (20)
-JOBFARM_PREPARE             0: no prepared statements, for a pooler that does not know them
-JOBFARM_EMBEDDED_SOCKET     the folder of the embedded server's socket, for a process that may not start that
-                            server (set by `manage.py farm`: another process keeps it running)
-JOBFARM_DB_STARTUP_OPTIONS  0: no `options` when connecting, for a pooler that refuses them; then set
-                            jit = off and plan_cache_mode = force_generic_plan for the role (ALTER ROLE ..
-                            SET)
-"""
-
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,9 +8,10 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from postgres import embedded
-from postgres.errors import InvalidDatabaseUrl, InvalidSetting
+from postgres.errors import InvalidDatabaseUrl
 
 POOL_MAX = 20
+THREADS = 4  # of postgres.connections.run, in a process
 POOL_TIMEOUT_S = 10.0  # how long a thread waits for a free connection before PoolTimeout
 CONNECT_TIMEOUT_S = 5  # a host that is not there is an error soon
 CONNECT_TIMEOUT_OF_SEVERAL_S = 3  # for each of several hosts: the one behind it may have taken its place
@@ -43,14 +29,25 @@ PREPARE_THRESHOLD = 5  # psycopg's own default; Django's is None, which turns pr
 
 
 def database(
-    url: str | None, *, data: Path, pool_max: int | None = None, environ: Mapping[str, str] = os.environ
-) -> dict[str, Any]:
+    url: str | None, *, data: Path, pool_max: int = POOL_MAX, prepares: bool = True, startup_options: bool = True,
+    direct_url: str = "", socket_folder: str = "",
+) -> dict[str, Any]:  # fmt: skip
     """The entry of DATABASES: the server of `url`, or without one the embedded server whose files lie under `data`.
 
-    `pool_max` is the most connections of one process (JOBFARM_DB_POOL, else 20). Opens and creates nothing. Raises
-    InvalidDatabaseUrl for a URL that PostgreSQL would not understand, without repeating it: it may hold a password."""
-    server = _from_url(url) if url else _embedded(data, socket_folder=environ.get("JOBFARM_EMBEDDED_SOCKET"))
-    options = {**_options(environ, pool_max=pool_max), **server.pop("OPTIONS", {})}
+    `pool_max` is the most connections of one process. A pooler may know no prepared statements, or refuse `options`
+    when connecting; `direct_url` goes past it. `socket_folder`: of an embedded server that another process keeps
+    running. Opens and creates nothing. Raises InvalidDatabaseUrl for a URL that PostgreSQL would not understand,
+    without repeating it: it may hold a password."""
+    server = _from_url(url) if url else _embedded(data, socket_folder=socket_folder)
+    options: dict[str, Any] = {
+        # No connection is kept open for nobody; one that was not used for 10 minutes is closed (psycopg's max_idle).
+        "pool": {"min_size": 0, "max_size": pool_max, "timeout": POOL_TIMEOUT_S},
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        **KEEPALIVE,
+        "prepare_threshold": PREPARE_THRESHOLD if prepares else None,
+        **({"options": STARTUP_OPTIONS} if startup_options else {}),
+        **server.pop("OPTIONS", {}),
+    }
     if extra := options.pop("extra_options", None):
         options["options"] = f"{options.get('options', '')} {extra}".strip()
     return {
@@ -60,7 +57,7 @@ def database(
         "CONN_MAX_AGE": 0,  # what a pool asks for: a connection goes back to it after each request
         "CONN_HEALTH_CHECKS": True,
         # A cursor that outlives its transaction cannot pass a pooler in transaction mode.
-        "DISABLE_SERVER_SIDE_CURSORS": bool(environ.get("DATABASE_DIRECT_URL")) or _is_off("JOBFARM_PREPARE", environ),
+        "DISABLE_SERVER_SIDE_CURSORS": bool(direct_url) or not prepares,
     }
 
 
@@ -100,7 +97,7 @@ def _from_url(url: str) -> dict[str, Any]:
     return {**server, "OPTIONS": parameters}
 
 
-def _embedded(data: Path, *, socket_folder: str | None) -> dict[str, Any]:
+def _embedded(data: Path, *, socket_folder: str) -> dict[str, Any]:
     server = {
         "NAME": embedded.DATABASE,
         "USER": embedded.ROLE,
@@ -109,29 +106,3 @@ def _embedded(data: Path, *, socket_folder: str | None) -> dict[str, Any]:
         "PORT": str(embedded.PORT),
     }
     return server if socket_folder else server | {"EMBEDDED": str(data)}
-
-
-def _options(environ: Mapping[str, str], *, pool_max: int | None) -> dict[str, Any]:
-    most = pool_max or number("JOBFARM_DB_POOL", POOL_MAX, environ=environ)
-    options: dict[str, Any] = {
-        # No connection is kept open for nobody; one that was not used for 10 minutes is closed (psycopg's max_idle).
-        "pool": {"min_size": 0, "max_size": most, "timeout": POOL_TIMEOUT_S},
-        "connect_timeout": CONNECT_TIMEOUT_S,
-        **KEEPALIVE,
-        "prepare_threshold": None if _is_off("JOBFARM_PREPARE", environ) else PREPARE_THRESHOLD,
-    }
-    if not _is_off("JOBFARM_DB_STARTUP_OPTIONS", environ):
-        options["options"] = STARTUP_OPTIONS
-    return options
-
-
-def _is_off(variable: str, environ: Mapping[str, str]) -> bool:
-    return environ.get(variable, "").lower() in {"0", "false", "no", "off"}
-
-
-def number(variable: str, default: int, *, environ: Mapping[str, str] = os.environ) -> int:
-    """The whole number, at least 1, in an environment variable, or `default`. Raises InvalidSetting."""
-    value = environ.get(variable, "") or str(default)
-    if not value.isdecimal() or int(value) < 1:
-        raise InvalidSetting(variable=variable, value=value, least=1)
-    return int(value)

@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import ParamSpec, TypeVar
 
 import django.db
+from django.conf import settings
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from postgres import configuration, hosts
@@ -20,7 +21,6 @@ from postgres.backend.posting import WatchedConnection
 T = TypeVar("T")
 P = ParamSpec("P")
 
-THREADS = 4  # of `run`, in a process; JOBFARM_DB_THREADS
 # What Django adds to the parameters of libpq for psycopg's own use.
 _NOT_LIBPQ = frozenset({"autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory"})
 
@@ -104,7 +104,7 @@ async def run_in(
 
 
 def threads() -> int:
-    return configuration.number("JOBFARM_DB_THREADS", THREADS)
+    return int(getattr(settings, "DATABASE_THREADS", configuration.THREADS))
 
 
 @cache

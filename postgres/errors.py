@@ -32,10 +32,6 @@ class InvalidDatabaseUrl(PostgresError, ImproperlyConfigured):
     (special characters percent-encoded), or leave it out to use the embedded server."""
 
 
-class InvalidSetting(PostgresError, ImproperlyConfigured):
-    """The environment variable {variable} must be a whole number of at least {least}, not "{value}"."""
-
-
 class EmbeddedError(PostgresError):
     """The embedded PostgreSQL cannot be used."""
 

@@ -14,7 +14,8 @@ import observing.logs
 from core.commands import CODE, IS_CHECKOUT
 from jobfarm.environment import values
 from jobfarm.environment.values import Reader, flag, number, positive, text, whole
-from postgres.configuration import POOL_MAX
+from live.configuration import sockets
+from postgres.configuration import POOL_MAX, THREADS
 
 # Root's own folders are closed to the account that the web process runs as; some accounts have none.
 _OF_ALL: Final = Path("/var/lib/jobfarm-files")
@@ -249,7 +250,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
     ),
     "Processes and connections": (
         Variable("JOBFARM_DB_POOL", whole(1), POOL_MAX, "connections of a process to the database"),
-        Variable("JOBFARM_DB_THREADS", whole(1), 4,
+        Variable("JOBFARM_DB_THREADS", whole(1), THREADS,
             "threads of a process that ask the database for sockets and webhooks"),
         Variable("JOBFARM_PREPARE", flag, True, "prepared statements; 0 for poolers without them"),
         Variable("JOBFARM_DB_STARTUP_OPTIONS", flag, True,
@@ -257,12 +258,12 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "= force_generic_plan` for the role"),
         Variable("JOBFARM_EMBEDDED_SOCKET", text, "",
             "set by `manage.py farm` itself for a process without root's rights"),
-        Variable("JOBFARM_PAGE_SOCKETS", whole(1), None,
+        Variable("JOBFARM_PAGE_SOCKETS", whole(1), sockets(),
             "sockets of pages that one process takes; others get 403 and come back",
             shown="5,000, at most half of `ulimit -Hn`"),
         Variable("JOBFARM_PAGE_SOCKETS_PER_ADDRESS", whole(1), 500, "and of them from one address"),
         Variable("JOBFARM_PAGE_SOCKETS_PER_PERSON", whole(1), 200, "and of them of one person, from wherever"),
-        Variable("JOBFARM_EVENT_STREAMS_PER_PERSON", whole(1), None,
+        Variable("JOBFARM_EVENT_STREAMS_PER_PERSON", whole(1), max(1, min(1000, sockets() // 2)),
             "event streams of the API that one person has open at one process; one more is refused with 429",
             shown="1,000, at most a quarter of `ulimit -Hn`"),
         Variable("JOBFARM_PAGE_BURST", whole(1), 300,

@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-import live.configuration
 from jobfarm import environment
 from jobfarm.environment import files, table
-from postgres import connections
 from tests.looped import looped
 
 BY_NAME = {variable.name: variable for variable in table.VARIABLES}
@@ -29,14 +27,6 @@ class TestAnEmptyEnvironment:
 
     def test_is_what_empty_variables_are(self) -> None:
         assert environment.read(dict.fromkeys(BY_NAME, "")) == environment.read({})
-
-    def test_has_the_defaults_of_those_who_read_by_themselves(self) -> None:
-        limits = live.configuration.limits({})
-        assert BY_NAME["JOBFARM_PAGE_SOCKETS_PER_ADDRESS"].default == limits["SOCKETS_PER_ADDRESS"]
-        assert BY_NAME["JOBFARM_PAGE_SOCKETS_PER_PERSON"].default == limits["SOCKETS_PER_PERSON"]
-        assert BY_NAME["JOBFARM_PAGE_BURST"].default == limits["BURST"]
-        assert BY_NAME["JOBFARM_PAGE_PER_SECOND"].default == limits["PER_SECOND"]
-        assert BY_NAME["JOBFARM_DB_THREADS"].default == connections.THREADS
 
 
 class TestAValue:

@@ -1,13 +1,11 @@
 """Which channel layer is configured, and how many sockets a process takes."""
 
-import pytest
 from channels.layers import ChannelLayerManager
 from pytest_django import Settings
 
 from live import configuration
 from live.layer import NotifyChannelLayer
 from postgres import descriptors
-from postgres.errors import InvalidSetting
 
 
 def test_is_postgresql_unless_there_is_a_redis(settings: Settings) -> None:
@@ -32,15 +30,10 @@ def test_a_redis_where_nothing_happens_is_no_redis_that_is_gone(settings: Settin
     assert layer.brpop_timeout < patience_s < 60
 
 
-class TestLimits:
-    def test_leave_half_of_the_files_to_others(self) -> None:
-        assert configuration.limits({})["SOCKETS"] == min(5000, descriptors.most() // 2)
+def test_sockets_leave_half_of_the_files_to_others() -> None:
+    assert configuration.sockets() == min(5000, descriptors.most() // 2)
 
-    def test_are_what_the_environment_says(self) -> None:
-        given = {"JOBFARM_PAGE_SOCKETS_PER_ADDRESS": "7", "JOBFARM_PAGE_PER_SECOND": "3"}
-        found = configuration.limits(given)
-        assert (found["SOCKETS_PER_ADDRESS"], found["PER_SECOND"], found["BURST"]) == (7, 3, 300)
 
-    def test_are_at_least_one(self) -> None:
-        with pytest.raises(InvalidSetting):
-            configuration.limits({"JOBFARM_PAGE_BURST": "0"})
+def test_the_environment_says_how_many_and_how_fast(settings: Settings) -> None:
+    names = {"SOCKETS", "SOCKETS_PER_ADDRESS", "SOCKETS_PER_PERSON", "STREAMS_PER_PERSON", "BURST", "PER_SECOND"}
+    assert settings.LIVE.keys() == names

@@ -102,7 +102,7 @@ class TestReleased:
 class TestRun:
     async def test_calls_from_an_event_loop_with_a_few_connections(self) -> None:
         sessions = await asyncio.gather(*[connections.run(session) for _ in range(40)])
-        assert 1 <= len(set(sessions)) <= connections.THREADS
+        assert 1 <= len(set(sessions)) <= connections.threads()
 
     async def test_passes_arguments_results_and_errors(self) -> None:
         assert await connections.run(divmod, 7, 2) == (3, 1)

@@ -48,7 +48,7 @@ def explain(**entry: Any) -> str | None:
 
 
 def explain_url(url: str) -> str | None:
-    return explain(**configuration.database(url, data=Path("/nowhere"), environ={}))
+    return explain(**configuration.database(url, data=Path("/nowhere")))
 
 
 class TestExplainUnreachable:

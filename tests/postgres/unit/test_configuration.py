@@ -7,7 +7,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from postgres import configuration, embedded
-from postgres.errors import InvalidDatabaseUrl, InvalidSetting
+from postgres.errors import InvalidDatabaseUrl
 from tests.looped import looped
 
 DATA = Path("/some/where/var")
@@ -24,8 +24,8 @@ OPTIONS = {
 }
 
 
-def database(url: str | None, **environ: str) -> dict[str, Any]:
-    return configuration.database(url, data=DATA, environ=environ)
+def database(url: str | None, **how: Any) -> dict[str, Any]:
+    return configuration.database(url, data=DATA, **how)
 
 
 class TestAUrl:
@@ -113,25 +113,17 @@ class TestNoUrl:
         )
 
 
-class TestTheEnvironment:
-    def test_sets_the_size_of_the_pool(self) -> None:
-        assert database(None, JOBFARM_DB_POOL="7")["OPTIONS"]["pool"]["max_size"] == 7
-        assert database(None, JOBFARM_DB_POOL="")["OPTIONS"]["pool"]["max_size"] == 20
-        given = configuration.database(None, data=DATA, pool_max=3, environ={"JOBFARM_DB_POOL": "7"})
-        assert given["OPTIONS"]["pool"]["max_size"] == 3
+class TestWhatASettingSays:
+    def test_is_the_size_of_the_pool(self) -> None:
+        assert database(None, pool_max=7)["OPTIONS"]["pool"]["max_size"] == 7
 
-    @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
-    def test_is_refused_where_a_number_is_none(self, value: str) -> None:
-        with pytest.raises(InvalidSetting) as caught:
-            database(None, JOBFARM_DB_POOL=value)
-        assert str(caught.value) == (
-            f'The environment variable JOBFARM_DB_POOL must be a whole number of at least 1, not "{value}".'
-        )
-
-    @pytest.mark.parametrize("off", ["0", "false", "No", "off"])
-    def test_makes_peace_with_poolers(self, off: str) -> None:
-        without = database(None, JOBFARM_PREPARE=off, JOBFARM_DB_STARTUP_OPTIONS=off)
+    def test_makes_peace_with_poolers(self) -> None:
+        without = database(None, prepares=False, startup_options=False)
         assert without["OPTIONS"]["prepare_threshold"] is None
         assert "options" not in without["OPTIONS"]
         assert without["DISABLE_SERVER_SIDE_CURSORS"] is True
-        assert database(None, DATABASE_DIRECT_URL="postgresql://db/farm")["DISABLE_SERVER_SIDE_CURSORS"] is True
+        assert database(None, direct_url="postgresql://db/farm")["DISABLE_SERVER_SIDE_CURSORS"] is True
+
+    def test_is_where_the_socket_of_another_process_lies(self) -> None:
+        entry = database(None, socket_folder="/run/theirs")
+        assert (entry["HOST"], "EMBEDDED" in entry) == ("/run/theirs", False)

@@ -66,7 +66,7 @@ def test_a_web_process_raises_its_own_and_says_when_that_is_too_few(
 ) -> None:
     for hard, lines in ((20_000, 0), (4_096, 1)):
         of_the_system = allowed(1_024, hard)
-        assert configuration.limits({})["SOCKETS"] == min(5_000, hard // 2)
+        assert configuration.sockets() == min(5_000, hard // 2)
         server._allow_files()
         assert of_the_system.now == (hard, hard)
         assert len(caplog.messages) == lines
