@@ -5,7 +5,6 @@ import json
 import uuid
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Unpack
 from urllib.parse import quote
 
@@ -25,6 +24,8 @@ from jobfarm_client.models import (
     Reason,
     Skipped,
     Upload,
+    as_json,
+    in_json,
 )
 from jobfarm_client.transport import Request, Transport
 from jobfarm_client.wire import BULKS, EVENTS, FLOWS, JOBS, UPLOADS, of_job
@@ -47,8 +48,8 @@ class Calls:
 
         Raises TypeError or ValueError for a payload that is not JSON, NotUnique while its `unique_key` has a twin.
         """
-        new = NewJob(kind=kind, payload=payload, **options)
-        return await self._job(_post(JOBS, new.as_json(), key=idempotency_key or _key()))
+        new = as_json({"kind": kind, "payload": payload, **options})
+        return await self._job(_post(JOBS, new, key=idempotency_key or _key()))
 
     async def submit_many(self, jobs: Iterable[NewJob], *, idempotency_key: str | None = None) -> list[Job | Skipped]:
         """Submit many jobs, a thousand a call; an entry for each, in order: the job, or why there is none.
@@ -59,7 +60,7 @@ class Calls:
         entries: list[Job | Skipped] = []
         key, rest = idempotency_key or _key(), iter(jobs)
         for number in itertools.count():
-            if not (part := [new.as_json() for new in itertools.islice(rest, MOST_IN_A_BULK)]):
+            if not (part := [as_json(new) for new in itertools.islice(rest, MOST_IN_A_BULK)]):
                 break
             answer = await self._transport.answer(_post(f"{JOBS}/bulk", {"jobs": part}, key=f"{key}.{number}"))
             entries += [
@@ -201,7 +202,7 @@ class Calls:
 
         It begins by itself where no more than `begin_up_to` match; else it waits for `begin_bulk`.
         """
-        named = {name: one.isoformat() if isinstance(one, datetime) else one for name, one in filters.items()}
+        named = {name: in_json(one) for name, one in filters.items()}
         body = {"action": action, "filters": named, "value": value, "begin_up_to": begin_up_to}
         return await self._bulk(_post(BULKS, body, key=idempotency_key or _key()))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Required, Self, TypedDict
 
 Status = Literal["pending", "in_progress", "success", "failed", "timed_out", "canceled"]
 Condition = str | float | list[str | float]  # on a label: equal, one of, or ">=16" and "<=16"
@@ -75,8 +75,7 @@ class BulkFilters(TypedDict, total=False):
     ids: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewJob:
+class NewJob(JobOptions, total=False):
     """A job to submit. `payload` is anything JSON; a `run_at` needs a zone; None is the kind's own or nothing.
 
     `files`: the ids of uploads, by the names that the worker asks for; 16 at most. `requires` and `prefers`:
@@ -90,30 +89,19 @@ class NewJob:
     first.
     """
 
-    kind: str
-    payload: Any = None
-    queue: str | None = None
-    priority: int | None = None
-    run_at: datetime | None = None
-    unique_key: str | None = None
-    on_conflict: OnConflict | None = None
-    debounce: Mapping[str, float] | None = None
-    concurrency_key: str | None = None
-    group: str | None = None
-    files: Mapping[str, str] | None = None
-    requires: Mapping[str, Condition] | None = None
-    prefers: Mapping[str, Condition] | None = None
-    tags: Sequence[str] | None = None
-    name: str | None = None
-    after: Sequence[int | str] | None = None
-    when: Literal["success", "ended"] | None = None
-    wait: bool | None = None
+    kind: Required[str]
+    payload: Any
 
-    def as_json(self) -> dict[str, Any]:
-        named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "payload"}
-        if self.run_at is not None:
-            named["run_at"] = self.run_at.isoformat()
-        return {"payload": self.payload, **{key: value for key, value in named.items() if value is not None}}
+
+def as_json(new: NewJob) -> dict[str, Any]:
+    """The job as the farm takes it."""
+    named = {name: in_json(value) for name, value in new.items() if name != "payload" and value is not None}
+    return {"payload": new.get("payload"), **named}
+
+
+def in_json(value: Any) -> Any:
+    """A moment as the farm takes it; all else as it is."""
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 class _Described:

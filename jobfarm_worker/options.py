@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from jobfarm_client import wire
 from jobfarm_worker.errors import BadOption
@@ -15,12 +15,21 @@ _LABEL = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _NO_KEY = "A worker needs its key; the command `create_worker NAME` of the farm prints one."
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(eq=False)
 class Options:
-    """The options of one worker, tidied; raises BadOption with a sentence that says what to change."""
+    """A worker of the farm at `url`, known there by `key`.
+
+    `queues`: take jobs of these only (default: the worker's own queues, then stealing).
+    `concurrency`: jobs at a time. `transport`: `auto` is a WebSocket where one can be had, else HTTP.
+    `grace_s`: on a stop, seconds that running jobs have to finish before they are given back.
+    `prefetch`: while jobs are short, so many at most are kept ready; 0: one call a job, none kept ready.
+    `labels`: what jobs may require of this machine, such as `{"vram": "24", "region": "home"}`.
+    Raises BadOption, with a sentence that says what to change, when one of them makes no sense.
+    """
 
     url: str
     key: str
+    _: KW_ONLY
     queues: Sequence[str] | None = None
     concurrency: int = 1
     transport: Transport = "auto"

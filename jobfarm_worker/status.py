@@ -41,7 +41,7 @@ def line(worker: Worker) -> Text:
     running = list(worker.board.jobs.values())  # a copy: the loop's thread adds and removes
     parts = [
         (worker.name, "bold"),
-        (worker.transport, "dim"),
+        (worker.connection, "dim"),
         (f"{endings['success']} done", "green"),
         (f"{endings['failed']} failed", "red" if endings["failed"] else "dim"),
         (f"{endings['stopped']} stopped", "dim"),

@@ -4,20 +4,19 @@ import asyncio
 import random
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from jobfarm_worker.errors import BadOption
-from jobfarm_worker.farm import Farm, Transport
+from jobfarm_worker.farm import Farm
 from jobfarm_worker.http_link import HttpLink
 from jobfarm_worker.options import Options
-from jobfarm_worker.prefetching import MOST_READY
 from jobfarm_worker.registry import Handlers, HandlerT
 from jobfarm_worker.scoreboard import Scoreboard
 from jobfarm_worker.session import Session
 from jobfarm_worker.socket_link import SocketLink
 
 
-class Worker:
+class Worker(Options):
     """Runs jobs of one farm with its handlers.
 
     worker = Worker("https://farm.example", key)
@@ -30,37 +29,8 @@ class Worker:
     worker.run_forever()
     """
 
-    def __init__(
-        self,
-        url: str,
-        key: str,
-        *,
-        queues: Sequence[str] | None = None,
-        concurrency: int = 1,
-        transport: Transport = "auto",
-        grace_s: float = 10.0,
-        prefetch: int = MOST_READY,
-        labels: Mapping[str, str] | None = None,
-    ) -> None:
-        """A worker of the farm at `url`, known there by `key`.
-
-        `queues`: take jobs of these only (default: the worker's own queues, then stealing).
-        `concurrency`: jobs at a time. `transport`: `auto` is a WebSocket where one can be had, else HTTP.
-        `grace_s`: on a stop, seconds that running jobs have to finish before they are given back.
-        `prefetch`: while jobs are short, so many at most are kept ready; 0: one call a job, none kept ready.
-        `labels`: what jobs may require of this machine, such as `{"vram": "24", "region": "home"}`.
-        Raises BadOption when one of them makes no sense.
-        """
-        self.options = Options(
-            url=url,
-            key=key,
-            queues=queues,
-            concurrency=concurrency,
-            transport=transport,
-            grace_s=grace_s,
-            prefetch=prefetch,
-            labels=labels,
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.name = socket.gethostname()
         self.board = Scoreboard()
         self.rng: random.Random = random.SystemRandom()  # for pauses
@@ -80,7 +50,7 @@ class Worker:
         self._handlers.include(handlers)
 
     @property
-    def transport(self) -> str:
+    def connection(self) -> str:
         """How calls travel at the moment, for people."""
         return "no connection" if self._session is None else self._session.farm.transport
 
@@ -97,10 +67,10 @@ class Worker:
         """
         if not len(self._handlers):
             raise BadOption("A worker needs at least one handler.")
-        headers = self.options.headers(name=self.name)
-        http = HttpLink(url=self.options.url, headers=headers)
+        headers = self.headers(name=self.name)
+        http = HttpLink(url=self.url, headers=headers)
         farm = self._farm(http, headers)
-        self._session = Session(self.options, farm=farm, handlers=self._handlers, board=self.board)
+        self._session = Session(self, farm=farm, handlers=self._handlers, board=self.board)
         try:
             await self._session.run()
         finally:
@@ -109,14 +79,11 @@ class Worker:
 
     def _farm(self, http: HttpLink, headers: dict[str, str]) -> Farm:
         async def opener(timeout_s: float) -> SocketLink:
-            url = self.options.socket_url
+            url = self.socket_url
             return await SocketLink.opened(url=url, headers=headers, on_push=farm.pushed, timeout_s=timeout_s)
 
         farm = Farm(
-            http,
-            socket=None if self.options.transport == "http" else opener,
-            needs_socket=self.options.transport == "ws",
-            rng=self.rng,
+            http, socket=None if self.transport == "http" else opener, needs_socket=self.transport == "ws", rng=self.rng
         )
         return farm
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobfarm_client import BadOption, Client, NewJob, NotUnique, Refused, Unauthorized, Unreachable
 from jobfarm_client.errors import BY_CODE, refusal
-from jobfarm_client.models import Event, Job
+from jobfarm_client.models import Event, Job, as_json
 from jobfarm_client.retrying import LONGEST_PAUSE_S, Patience, Policy
 from jobfarm_client.sse import Parser
 from tests.looped import looped
@@ -106,8 +106,8 @@ class TestModels:
 
     def test_send_only_what_is_set(self) -> None:
         moment = datetime(2030, 1, 31, tzinfo=UTC)
-        assert NewJob(kind="chat").as_json() == {"kind": "chat", "payload": None}
-        assert NewJob(kind="chat", priority=0, run_at=moment).as_json() == {
+        assert as_json(NewJob(kind="chat")) == {"kind": "chat", "payload": None}
+        assert as_json(NewJob(kind="chat", priority=0, run_at=moment)) == {
             "kind": "chat", "payload": None, "priority": 0, "run_at": "2030-01-31T00:00:00+00:00",
         }  # fmt: skip
 

@@ -99,7 +99,7 @@ class TestWorker:
             assert farm.ways["http"] == 0
             farm.has_socket = False
             farm.cut_sockets()
-            await until(lambda: worker.transport == "HTTP")
+            await until(lambda: worker.connection == "HTTP")
             go_on.set()
             await until(lambda: job.finishes, timeout_s=HEARTBEAT_S)
 

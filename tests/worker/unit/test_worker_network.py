@@ -92,13 +92,13 @@ class TestLostConnection:
         async with working(worker):
             first = farm.submit("quick", 1)
             await until(lambda: first.finishes)
-            assert (worker.transport, farm.ways["http"]) == ("WebSocket", 0)
+            assert (worker.connection, farm.ways["http"]) == ("WebSocket", 0)
 
         farm.has_socket = False
         async with working(worker):
             second = farm.submit("quick", 2)
             await until(lambda: second.finishes)
-            assert worker.transport == "HTTP"
+            assert worker.connection == "HTTP"
 
         assert (first.result, second.result) == (1, 2)
         assert farm.ways["http"] >= 2
