@@ -1,16 +1,17 @@
-"""The tokens of JSON, read from a source piece by piece: the grammar, and no values."""
+"""The tokens of JSON in a text, which may lie in a file: the grammar, and no values."""
 
 import re
-from codecs import getincrementaldecoder
-from typing import Final, NoReturn, Protocol
+from mmap import mmap
+from typing import Final, NoReturn
 
 from core.values import NotJsonError
 
-PIECE: Final = 1 << 18
+PIECE: Final = 1 << 18  # bytes that are looked at in one go: nothing else of the process runs meanwhile
 # Texts without NUL and halves of surrogate pairs, which nothing may hold that is kept in PostgreSQL.
 _UNIT: Final = rb"(?!0000|[dD][89a-fA-F])[0-9a-fA-F]{4}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _TEXT: Final = rb'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u(?:' + _UNIT + rb")))*+"
-CHARACTERS: Final = re.compile(_TEXT)
+_CHARACTERS: Final = re.compile(_TEXT)
+_LONGEST_CHARACTER: Final = len(rb"\ud800\udc00")
 STRING: Final = re.compile(rb'"' + _TEXT + rb'"')
 _SPACE: Final = re.compile(rb"[ \t\n\r]*+")
 _SCALAR: Final = rb"(?:-?(?:0|[1-9][0-9]{0,%d}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]{1,%d})?+|true|false|null)"
@@ -25,32 +26,17 @@ FIELDS: Final = re.compile(rb'(?:[ \t\n\r]*+"[^"\\\x00-\x1f]{0,1000}+"[ \t\n\r]*
 NAMES: Final = re.compile(rb'[ \t\n\r]*+"([^"\\\x00-\x1f]{0,1000}+)"[ \t\n\r]*+:' + _SIMPLE)
 
 
-class Source(Protocol):
-    """What is read, as a request is."""
-
-    def read(self, size: int, /) -> bytes:
-        """The next bytes; none at the end."""
-
-
 class JsonTokens:
-    """What was read of a source and what is next in it. Before the former is dropped, `flush_all` is called."""
+    """A text, and how far it is read."""
 
-    def __init__(self, source: Source, *, ahead: int) -> None:
-        """So many bytes are there `ahead`, unless it ends before: no token is longer that is matched at once."""
-        self._source = source
-        self.ahead = ahead
-        self._decoder = getincrementaldecoder("utf-8")()
-        self.buffer, self.position = b"", 0
-        self.is_over = False
-        self._read = 0
-
-    def flush_all(self) -> None:
-        """Take what was read."""
+    def __init__(self, text: bytes | mmap) -> None:
+        self.text = text
+        self.position = 0
 
     def run(self, several: re.Pattern[bytes]) -> bytes:
         """Simple values in a row, each with the comma behind it: most of what long lists hold."""
-        self.skip_space()
-        match = several.match(self.buffer, self.position)
+        self.peek()
+        match = several.match(self.text, self.position, self.position + PIECE)
         if match is None:
             return b""
         self.position = match.end()
@@ -58,51 +44,39 @@ class JsonTokens:
 
     def match(self, pattern: re.Pattern[bytes], why: str) -> bytes:
         """What matches here. Raises NotJsonError, with `why`, where nothing does."""
-        match = pattern.match(self.buffer, self.position)
+        match = pattern.match(self.text, self.position)
         if match is None:
             self.refuse(why)
         self.position = match.end()
         return match[0]
 
     def peek(self) -> bytes:
-        """The next character that is no space; none at the end."""
-        self.skip_space()
-        return self.buffer[self.position : self.position + 1]
+        """The next character that is no space, read up to there; none at the end."""
+        match = _SPACE.match(self.text, self.position)
+        assert match is not None  # it matches nothing, too
+        self.position = match.end()
+        return self.text[self.position : self.position + 1]
 
     def expect(self, character: bytes) -> None:
         """Read this character. Raises NotJsonError where another is next."""
         if self.peek() != character:
             self.refuse(f"{character.decode()!r} was expected")
         self.position += 1
-        self.skip_space()
+        self.peek()
 
-    def skip_space(self) -> None:
-        """Read spaces; so many bytes as were asked for lie ahead then."""
+    def read_string(self) -> None:
+        """Read a string, however long it is. Raises NotJsonError."""
+        self.position += 1
         while True:
-            if len(self.buffer) - self.position < self.ahead and not self.is_over:
-                self.refill()
-            match = _SPACE.match(self.buffer, self.position)
+            match = _CHARACTERS.match(self.text, self.position, self.position + PIECE)
             assert match is not None
-            self.position = match.end()
-            if self.position < len(self.buffer) or self.is_over:
+            at_most, self.position = self.position + PIECE, match.end()
+            if self.text[self.position : self.position + 1] == b'"':
+                self.position += 1
                 return
-
-    def refill(self) -> None:
-        """Read more of the source, and drop what was taken."""
-        self.flush_all()
-        pieces, size = [self.buffer[self.position :]], len(self.buffer) - self.position
-        self._read += self.position
-        while size < self.ahead + PIECE and not self.is_over:
-            piece = self._source.read(PIECE)
-            self.is_over = not piece
-            try:
-                self._decoder.decode(piece, final=self.is_over)
-            except UnicodeDecodeError:
-                self.refuse("it is not UTF-8")
-            pieces.append(piece)
-            size += len(piece)
-        self.buffer, self.position = b"".join(pieces), 0
+            if at_most - self.position > _LONGEST_CHARACTER:
+                self.refuse("a text has no end, or holds what no text may: a control character, NUL, half of a pair")
 
     def refuse(self, why: str) -> NoReturn:
         """Raise NotJsonError."""
-        raise NotJsonError(f"The body is not JSON: {why}, at byte {self._read + self.position}.")
+        raise NotJsonError(f"The body is not JSON: {why}, at byte {self.position}.")

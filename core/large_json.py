@@ -1,4 +1,5 @@
-"""Bodies in JSON that may be large: read piece by piece, and what is large cut out, so that nobody holds all of it.
+"""Bodies in JSON that may be large: read where they lie on a disk, and what is large cut out, so that nobody holds all
+of it.
 
 In its place stands a placeholder, which says to people and programs what was there. That is all it does: where the
 parts belong is said by their paths, so that a body which has such an object of its own is left as it is.
@@ -7,12 +8,14 @@ parts belong is said by their paths, so that a body which has such an object of 
 import hashlib
 import io
 import json
+from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, Any, Final
+from mmap import ACCESS_READ, mmap
+from typing import IO, Any, Final, Protocol
 
 from core import values
-from core.json_tokens import CHARACTERS, ENTRIES, ENTRY, FIELDS, NAMES, ONE_SCALAR, PIECE, STRING, JsonTokens, Source
+from core.json_tokens import ENTRIES, ENTRY, FIELDS, NAMES, ONE_SCALAR, PIECE, STRING, JsonTokens
 from core.refusal import Refusal
 from core.spool import Slice, Spool
 from core.values import NotJsonError
@@ -29,6 +32,13 @@ _ESCAPES: Final = 6  # bytes of JSON for one of what is stored, at most
 
 class LargeBodyError(Refusal, code="too_large", http_status=413):
     """The {what} has more than {limit} bytes."""
+
+
+class Source(Protocol):
+    """What is read, as a request is."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes; none at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +93,8 @@ def read(source: Source, cutting: Cutting, *, most: int) -> Any:
 
     Raises NotJsonError, LargeBodyError.
     """
-    reader = _Reader(source, cutting)
+    file = _kept(source)
+    reader = _Reader(_text(file), file, cutting)
     body = reader.read(most)
     for place, root in reader.roots:
         if not isinstance(value := _at(body, place), dict):
@@ -128,6 +139,29 @@ def placeholders(value: Any, *, but_in: str = "") -> Iterator[dict[str, Any]]:
         waiting.extend(one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
 
 
+def _kept(source: Source) -> Spool:
+    """All that the source has. Raises NotJsonError where it is no UTF-8."""
+    file, decoder = Spool(max_size=_SPOOLED), getincrementaldecoder("utf-8")()
+    is_over = False
+    while not is_over:
+        piece = source.read(PIECE)
+        is_over = not piece
+        try:
+            decoder.decode(piece, final=is_over)
+        except UnicodeDecodeError:
+            raise NotJsonError(f"The body is not JSON: it is not UTF-8, behind byte {file.tell()}.") from None
+        file.write(piece)
+    return file
+
+
+def _text(file: Spool) -> bytes | mmap:
+    """What it holds; of a large one as the system has it, and not in the memory of this process."""
+    if file.tell() > _SPOOLED:
+        return mmap(file.fileno(), 0, access=ACCESS_READ)
+    file.seek(0)
+    return file.read()
+
+
 def _at(value: Any, path: Path) -> Any:
     for step in path:
         value = value[step]
@@ -143,38 +177,35 @@ def _put(value: Any, path: Path, part: Any) -> Any:
 
 @dataclass(slots=True)
 class _Root:
+    is_object: bool
     parts: list[Part] = field(default_factory=list)
     whole: Part | None = None
-    is_object: bool = False
 
 
 class _Reader(JsonTokens):
-    """Reads a body once, from its first byte to its last: `out` gets it without the parts."""
+    """Reads a text once, from its first byte to its last."""
 
-    def __init__(self, source: Source, cutting: Cutting) -> None:
-        super().__init__(source, ahead=cutting.over + (1 << 10))
+    def __init__(self, text: bytes | mmap, file: IO[bytes], cutting: Cutting) -> None:
+        """`file` holds the text too: for parts that are read when it is gone from here."""
+        super().__init__(text)
+        self._file = file
         self._cutting = cutting
         self._is_own = bool(cutting.at)  # whether a root may be cut out as a whole
-        self._mark = self._raw_mark = 0
         self._steps = 0
         self._levels = 0
         self._path: list[str | int] = []
         self._root: _Root | None = None
-        self._digest = hashlib.sha256()
-        self._raw_start = 0
-        self.out, self._parts, self._raw = (Spool(max_size=_SPOOLED) for _ in range(3))
+        self._cuts: list[tuple[int, int, bytes]] = []  # from where to where, and what stands there instead
+        self._around = Spool(max_size=_SPOOLED)  # the parts that have others cut out of them
         self.roots: list[tuple[Path, _Root]] = []
 
     def read(self, most: int) -> Any:
         self._value(self._cutting.at)
-        self.skip_space()
-        if self.position < len(self.buffer):
+        if self.peek():
             self.refuse("something follows the value")
-        self._flush()
-        if (size := self.out.tell()) > most:
+        if (size := self._length(0, 0)) > most:
             raise LargeBodyError(what=self._cutting.subject, limit=most, size=size)
-        self.out.seek(0)
-        return values.loads(self.out.read())
+        return values.loads(b"".join(self._pieces(0, 0)))
 
     def _value(self, way: tuple[str | None, ...] | None) -> None:
         """Read one value. `way`: the rest of the path to where parts are cut; None: it does not lead there."""
@@ -214,7 +245,7 @@ class _Reader(JsonTokens):
             if not way:
                 for name in NAMES.findall(self.run(FIELDS)):
                     self._name(name.decode(), names)
-            self.skip_space()
+            self.peek()
             key = json.loads(self.match(STRING, "a name was expected"))
             self._name(key, names)
             self.expect(b":")
@@ -252,130 +283,81 @@ class _Reader(JsonTokens):
         if self._root is None or len(self._path) > 1 or not self._root.is_object:
             self._value(way)
         else:
-            self.skip_space()
-            start, before = self._flush(), len(self._root.parts)
+            self.peek()
+            start, cuts, parts = self.position, len(self._cuts), len(self._root.parts)
             self._value(way)
-            if self._flush() - start > self._cutting.over:
-                self._cut_out(start, before)
+            if self._length(start, cuts) > self._cutting.over:
+                self._cut_out(self._root, start, cuts, parts)
         self._path.pop()
 
     def _root_value(self) -> None:
         """Read a value of which parts are cut out."""
-        place, self._path, self._root = tuple(self._path), [], _Root()
-        root = self._root
-        root.is_object = self.peek() == b"{"
-        start = self._flush()
-        self._raw_mark, self._raw_start, self._digest = self.position, self._raw.tell(), hashlib.sha256()
+        place, self._path = tuple(self._path), []
+        root = self._root = _Root(is_object=self.peek() == b"{")
+        start, cuts = self.position, len(self._cuts)
         self._value(None)
-        size = self._flush_raw() - self._raw_start
-        length = self._flush() - start
-        if self._is_own and (length > self._cutting.over or (root.parts and not root.is_object and root.parts[0].path)):
-            self._cut_out(start, 0)
-        if size > self._cutting.most:
-            raise LargeBodyError(what=self._cutting.subject, limit=self._cutting.most, size=size)
-        if root.parts and self._is_own:
-            self._take_back_or_keep(root, start, size)
+        if self._is_own:
+            self._check_own(root, start, cuts)
         if root.parts:
             self.roots.append((place, root))
         self._path, self._root = [*place], None
 
-    def _take_back_or_keep(self, root: _Root, start: int, size: int) -> None:
-        """A value that is large only as it is written, in escapes and spaces, is left whole."""
-        raw = Part(
-            path=(), size=size, sha256=self._digest.hexdigest(), begins="", start=self._raw_start, file=self._raw
-        )
-        if size <= _ESCAPES * self._cutting.over:
-            text = raw.open().read()
-            self._raw.seek(0, io.SEEK_END)
-            try:
-                is_short = len(values.dumps(values.loads(text)).encode()) <= self._cutting.over
-            except ValueError:  # whoever takes the value says why
-                is_short = True
-            if is_short:
-                self.out.seek(start)
-                self.out.truncate()
-                self.out.write(text)
-                root.parts = []
-        root.whole = raw if root.parts and self._cutting.keeps_whole else None
+    def _check_own(self, root: _Root, start: int, cuts: int) -> None:
+        """Cut out a root that is long as a whole; leave one whole that is only as it is written, in escapes and
+        spaces."""
+        over, most, size = self._cutting.over, self._cutting.most, self.position - start
+        if size > most:
+            raise LargeBodyError(what=self._cutting.subject, limit=most, size=size)
+        if self._length(start, cuts) > over or (root.parts and not root.is_object and root.parts[0].path):
+            self._cut_out(root, start, cuts, 0)
+        if root.parts and size <= _ESCAPES * over and self._is_short(start):
+            root.parts = []
+            del self._cuts[cuts:]
+        if root.parts and self._cutting.keeps_whole:
+            root.whole = self._part(start, len(self._cuts), ())
 
-    def _cut_out(self, start: int, before: int) -> None:
-        """Make a part of what `out` has from here on; it goes before the parts within it."""
-        assert self._root is not None
-        size, at, digest = self.out.tell() - start, self._parts.tell(), hashlib.sha256()
-        self.out.seek(start)
-        while piece := self.out.read(PIECE):
-            self._parts.write(piece)
-            digest.update(piece)
-        self.out.seek(start)
-        self.out.truncate()
-        within = sum(each.size for each in self._root.parts[before:] if not each.begins.startswith("data:"))
-        part = replace(self._part(at, size, digest.hexdigest()), within=within)
-        self._root.parts.insert(before, part)
-        self.out.write(json.dumps(part.placeholder).encode())
-
-    def _part(self, start: int, size: int, sha256: str) -> Part:
-        self._parts.seek(start)
-        begins = self._parts.read(_SHOWN).decode("utf-8", "ignore").lstrip('"')
-        self._parts.seek(0, io.SEEK_END)
-        return Part(path=(*self._path,), size=size, sha256=sha256, begins=begins, start=start, file=self._parts)
+    def _is_short(self, start: int) -> bool:
+        try:
+            return len(values.dumps(values.loads(self.text[start : self.position])).encode()) <= self._cutting.over
+        except ValueError:  # whoever takes the value says why
+            return True
 
     def _string(self) -> None:
-        whole = STRING.match(self.buffer, self.position)
-        if whole is None and len(self.buffer) - self.position < self.ahead:
-            self.refuse("a text has no end, or holds what no text may: a control character, NUL, half of a pair")
-        is_long = whole is None or whole.end() - self.position > self._cutting.over
-        if is_long and self._root is not None:
-            self._long_string(self._root)
-        elif whole is None:
-            raise LargeBodyError(what="text of one field", limit=self.ahead)
-        else:
-            self.position = whole.end()
+        start = self.position
+        if short := STRING.match(self.text, start, start + self._cutting.over):
+            self.position = short.end()
+            return
+        self.read_string()
+        if self._root is not None:
+            self._cut_out(self._root, start, len(self._cuts), len(self._root.parts))
 
-    def _long_string(self, root: _Root) -> None:
-        self._flush()
-        at, digest = self._parts.tell(), hashlib.sha256()
-        pieces = self._pieces_of_string()
-        for piece in pieces:
-            self._parts.write(piece)
+    def _cut_out(self, root: _Root, start: int, cuts: int, parts: int) -> None:
+        """Make a part of what was read from here on; it goes before the parts within it."""
+        part = self._part(start, cuts, root.parts[parts:])
+        root.parts.insert(parts, part)
+        self._cuts[cuts:] = [(start, self.position, json.dumps(part.placeholder).encode())]
+
+    def _part(self, start: int, cuts: int, within: Sequence[Part]) -> Part:
+        is_around = cuts < len(self._cuts)
+        file, at = (self._around, self._around.tell()) if is_around else (self._file, start)
+        digest, size = hashlib.sha256(), 0
+        for piece in self._pieces(start, cuts):
             digest.update(piece)
-        root.parts.append(part := self._part(at, self._parts.tell() - at, digest.hexdigest()))
-        self._mark = self.position
-        self.out.write(json.dumps(part.placeholder).encode())
+            size += len(piece)
+            if is_around:
+                file.write(piece)
+        texts = sum(each.size for each in within if not each.begins.startswith("data:"))
+        begins = self.text[start : start + _SHOWN].decode("utf-8", "ignore").lstrip('"')
+        path = (*self._path,)
+        return Part(path=path, size=size, sha256=digest.hexdigest(), begins=begins, start=at, file=file, within=texts)
 
-    def _pieces_of_string(self) -> Iterator[bytes]:
-        yield self._taken(self.position + 1)
-        while True:
-            match = CHARACTERS.match(self.buffer, self.position)
-            assert match is not None  # it matches nothing, too
-            yield self._taken(match.end())
-            if self.buffer[self.position : self.position + 1] == b'"':
-                yield self._taken(self.position + 1)
-                return
-            if len(self.buffer) - self.position > len(rb"\ud800\udc00") or self.is_over:
-                self.refuse("a text has no end, or holds what no text may: a control character, NUL, half of a pair")
-            self.refill()
+    def _length(self, start: int, cuts: int) -> int:
+        """How long it is from here on, with what stands instead of these cuts and the later ones."""
+        return self.position - start + sum(len(instead) - (end - begin) for begin, end, instead in self._cuts[cuts:])
 
-    def _taken(self, end: int) -> bytes:
-        """What comes until there, for a part and not for `out`."""
-        piece, self.position = self.buffer[self.position : end], end
-        self._mark = end
-        return piece
-
-    def flush_all(self) -> None:
-        self._flush()
-        self._flush_raw()
-        self._mark = self._raw_mark = 0
-
-    def _flush(self) -> int:
-        """Write what was read to `out`; how long that is then."""
-        self.out.write(self.buffer[self._mark : self.position])
-        self._mark = self.position
-        return self.out.tell()
-
-    def _flush_raw(self) -> int:
-        if self._root is not None and self._is_own:
-            piece = self.buffer[self._raw_mark : self.position]
-            self._digest.update(piece)
-            self._raw.write(piece)
-        self._raw_mark = self.position
-        return self._raw.tell()
+    def _pieces(self, start: int, cuts: int) -> Iterator[bytes]:
+        for begin, end, instead in [*self._cuts[cuts:], (self.position, self.position, b"")]:
+            for at in range(start, begin, PIECE):
+                yield self.text[at : min(at + PIECE, begin)]
+            yield instead
+            start = end
