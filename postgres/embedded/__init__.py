@@ -18,7 +18,7 @@ from django.utils.asyncio import async_unsafe
 
 from postgres.deadline import at_exit
 from postgres.embedded.places import DATABASE, PORT, ROLE, Location, Lock, location
-from postgres.embedded.server import Server, Watch, bin_folder
+from postgres.embedded.server import Server, bin_folder
 from postgres.errors import DatabaseElsewhere, NoFarm, ServerReleased
 
 __all__ = [
@@ -28,17 +28,18 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Hold:
-    """What a process that uses the server keeps: its place among the users, and an eye on the server's process."""
+    """What a process that uses the server keeps: its place among the users."""
 
     server: Server
     users: Lock
-    postmaster: Watch
 
 
 class _Process:
-    """This process's share. A forked child begins with none."""
-
     def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """A forked child begins with no share."""
         self.guard = threading.RLock()  # re-entrant: a signal's handler may call release() while we hold it
         self.holds: dict[Path, _Hold] = {}
         self.is_leaving = False
@@ -72,7 +73,7 @@ def ensure(data: Path | None = None) -> None:
     """Make sure that the server whose files lie under `data` runs, and that it goes on as long as this process does.
 
     Without `data`: the server of the default database, and nothing at all if that is not an embedded one. Once it runs,
-    a call costs a few microseconds; it is started anew if it was killed. Raises EmbeddedError, and django's
+    a call costs some 100 microseconds; it is started anew if it was killed. Raises EmbeddedError, and django's
     SynchronousOnlyOperation if it would have to start or attach on an event loop's thread."""
     if data is None:
         configured = settings.DATABASES["default"].get("EMBEDDED")
@@ -80,7 +81,7 @@ def ensure(data: Path | None = None) -> None:
             return
         data = Path(configured)
     hold = _process.holds.get(data)
-    if hold is None or hold.postmaster.is_dead():
+    if hold is None or hold.server.pid is None:
         _attach(data)
 
 
@@ -98,7 +99,6 @@ def release() -> None:
                     hold.server.stop()
             finally:
                 hold.users.release()
-                hold.postmaster.close()
 
 
 @async_unsafe(
@@ -110,15 +110,13 @@ def _attach(data: Path) -> None:
         if _process.is_leaving:
             raise ServerReleased
         hold = _process.holds.get(data)
-        if hold is not None and not hold.postmaster.is_dead():
+        if hold is not None and hold.server.pid is not None:
             return
         _check(data)
         if not _process.will_leave:
             _process.will_leave = True
             at_exit(_leave)
         _process.holds[data] = _take(Server.at(location(data)), hold)
-        if hold:
-            hold.postmaster.close()
 
 
 def _take(server: Server, before: _Hold | None) -> _Hold:
@@ -126,11 +124,12 @@ def _take(server: Server, before: _Hold | None) -> _Hold:
     with Lock.exclusive(server.location.start_lock):
         users = before.users if before else Lock.shared(server.location.users_lock)
         try:
-            return _Hold(server=server, users=users, postmaster=Watch(server.up()))
+            server.up()
         except BaseException:
             if before is None:
                 users.release()
             raise
+    return _Hold(server=server, users=users)
 
 
 def _leave() -> None:
@@ -138,14 +137,7 @@ def _leave() -> None:
     release()
 
 
-def _begin_anew() -> None:
-    global _process  # a forked child is another process
-    inherited, _process = _process, _Process()
-    for hold in inherited.holds.values():
-        hold.postmaster.close()
-
-
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_process.begin_anew)
 
 MARK_FILE: Final = "external_database"
 

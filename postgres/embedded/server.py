@@ -21,7 +21,7 @@ import psycopg
 from psycopg import errors, pq, sql
 from psycopg.conninfo import make_conninfo
 
-from postgres import deadline, descriptors
+from postgres import deadline
 from postgres.embedded import places
 from postgres.embedded.places import DATABASE, PORT, ROLE, ROOT_FOLDER, SUPERUSER, Account, Location, account_for
 from postgres.errors import BinariesMissing, ServerFailed, ServerSilent, UnusableFolder, WrongMajorVersion
@@ -77,18 +77,22 @@ class Server:
             reason = error.strerror or str(error)
             raise UnusableFolder(folder=error.filename or location.home, reason=reason) from error
 
-    def up(self) -> int:
-        """Make sure that it runs and has our role and database; the number of its process. Raises EmbeddedError."""
+    @property
+    def pid(self) -> int | None:
+        """The number of its process; None where it does not run."""
+        return postmaster_pid(self.location.cluster, uid=self.account.uid)
+
+    def up(self) -> None:
+        """Make sure that it runs and has our role and database. Raises EmbeddedError."""
         if not self._answers():
             self._make_cluster()
             self._start()
         provide(self._conninfo())
-        return postmaster_pid(self.location.cluster, uid=self.account.uid) or 0
 
     def stop(self) -> None:
         """Stop it, ending its sessions, and wait until it has stopped; one that is frozen stops when it goes on, and is
         not waited for. Nothing if it does not run."""
-        if postmaster_pid(self.location.cluster, uid=self.account.uid) is not None:
+        if self.pid is not None:
             is_frozen = self._ping() == pq.Ping.NO_RESPONSE
             waiting = ["-W"] if is_frozen else ["-t", str(START_S)]
             self._run("pg_ctl", "stop", "-D", str(self.location.cluster), "-m", "fast", *waiting)
@@ -105,7 +109,7 @@ class Server:
         is_hurried, pinged_at = deadline.remaining_s() is not None, time.monotonic()
         until = pinged_at + (deadline.remaining_s(START_S) or 0) - PING_S - 1
         while (answer := self._ping(HURRIED_PING_S if is_hurried else PING_S)) != pq.Ping.OK:
-            pid = postmaster_pid(self.location.cluster, uid=self.account.uid)
+            pid = self.pid
             if pid is None and answer != pq.Ping.REJECT:
                 return False
             is_ignored = answer == pq.Ping.NO_RESPONSE and time.monotonic() > pinged_at + HURRIED_PING_S / 2
@@ -340,26 +344,6 @@ def _let_all_read(folder: Path) -> None:
             path.chmod(0o755 if executable else 0o644)
 
 
-class Watch:
-    """Watches the process `pid` from now on. A pidfd where the kernel has them (Linux 5.3): it cannot be mistaken when
-    the number is given to another process, and it distinguishes a zombie from a living process. Elsewhere signal 0."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._descriptor = _pidfd(pid)
-
-    def is_dead(self) -> bool:
-        descriptor = self._descriptor
-        if descriptor is None:
-            return not exists(self.pid)
-        return bool(descriptors.ready([descriptor], within_s=0))
-
-    def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
 def exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -368,10 +352,3 @@ def exists(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _pidfd(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # no Linux, an old kernel, a sandbox, or just dead, which exists() will see
-        return None
