@@ -20,6 +20,7 @@ from django.test.utils import setup_databases, teardown_databases  # noqa: E402
 from jobs.models import Worker  # noqa: E402
 from jobs.queries import moves  # noqa: E402
 from tests import rows  # noqa: E402
+from tests.explained import explain
 from tests.rows import Sql  # noqa: E402
 
 # A migrated database to copy where there is one: the migrations take eight seconds.
@@ -69,7 +70,7 @@ def claim_plan(worker: Worker, queue: str, *, limit: int = 1) -> dict[str, Any]:
     """EXPLAIN (ANALYZE, BUFFERS) of a claim, which is rolled back."""
     statement, given = moves.claim_call(worker, queues=[queue], limit=limit)
     with transaction.atomic():
-        plan = statement.explain(given)
+        plan = explain(statement, given)
         transaction.set_rollback(True)
     return plan
 

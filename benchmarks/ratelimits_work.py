@@ -149,7 +149,7 @@ def _bare() -> Decide:
     from postgres.statements import Statement
 
     sql = "UPDATE bare SET value = value - 1 WHERE key = %(key)s"
-    statement = Statement(name="benchmark.bare", caption="", sql=sql)
+    statement = Statement(name="benchmark.bare", sql=sql)
     return lambda key: statement.run({"key": key})
 
 

@@ -1,7 +1,6 @@
 """Statements kept in files: `<app>/sql/<name>.sql`, opening with a caption of `--` lines that says what and why."""
 
 import re
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -9,10 +8,10 @@ from functools import cache
 from importlib import resources
 from typing import Any, TypeAlias, cast
 
-from django.db import connections, transaction
+from django.db import connections
 
 from postgres.backend.base import DatabaseWrapper
-from postgres.backend.trips import Binaries, numbered
+from postgres.backend.trips import Binaries
 
 __all__ = ["Binaries", "Call", "Params", "Row", "Statement", "first_id_since", "ids_between", "load", "together"]
 
@@ -21,7 +20,6 @@ Row: TypeAlias = Any
 _DISORDER = timedelta(minutes=1)  # between ids and times, of transactions side by side
 Params: TypeAlias = dict[str, Any]
 
-_CAPTION = re.compile(r"(\s*--[^\n]*\n)*")
 _COMMENT_LINES = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 
@@ -30,7 +28,6 @@ class Statement:
     """One statement, ready to be run. `sql` has `%(name)s` where a parameter goes, and `%%` for a percent sign."""
 
     name: str
-    caption: str
     sql: str = field(repr=False)
 
     def run(self, params: Params | None = None, *, using: str = "default") -> list[Row]:
@@ -50,21 +47,6 @@ class Statement:
         connection = cast("DatabaseWrapper", connections[using])
         with connection.posting_cursor() as cursor:
             cursor.execute(self.sql, params)
-
-    def explain(self, params: Params | None = None, *, using: str = "default") -> dict[str, Any]:
-        """Run it and return what EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) says of it: the generic plan, which
-        is the one that `run` uses. What the statement writes is written: roll it back around the call."""
-        text, names = numbered(self.sql)
-        values = f"({', '.join(['%s'] * len(names))})" if names else ""
-        plan_name = f"explained_{uuid.uuid4().hex}"  # a failed one stays: PREPARE is not undone by a rollback
-        with transaction.atomic(using=using), connections[using].cursor() as cursor:
-            cursor.execute(f"PREPARE {plan_name} AS {text.decode()}")
-            cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-            explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {plan_name}{values}"
-            cursor.execute(explain, [(params or {})[name] for name in names])
-            plan: dict[str, Any] = cursor.fetchone()[0][0]
-            cursor.execute(f"DEALLOCATE {plan_name}")
-        return plan
 
 
 Call: TypeAlias = tuple[Statement, Params]
@@ -92,10 +74,9 @@ def _watched(connection: DatabaseWrapper, sql: str, params: Params) -> list[Row]
 def load(app: str, name: str) -> Statement:
     """The statement in `<app>/sql/<name>.sql`. Read once per process. Raises FileNotFoundError."""
     text = resources.files(app).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
-    caption = [line.lstrip("- ") for line in _CAPTION.match(text)[0].splitlines()]  # type: ignore[index]  # it may be ""
     # The name travels with it, so that pg_stat_activity says which statement runs; the comments do not.
     sql = f"/* {app}.{name} */ {_COMMENT_LINES.sub('', text).strip().rstrip(';')}"
-    return Statement(name=f"{app}.{name}", caption=" ".join(caption).strip(), sql=sql)
+    return Statement(name=f"{app}.{name}", sql=sql)
 
 
 def first_id_since(table: str, column: str, moment: datetime) -> int:

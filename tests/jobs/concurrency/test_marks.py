@@ -20,6 +20,7 @@ from jobs.queries import lanes as queries
 from jobs.queries import moves, reads
 from postgres import connections, transactions
 from tests import farm
+from tests.explained import explain
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -151,7 +152,7 @@ class TestAnOpenTransactionThatHasSubmitted:
 def _pages(worker: Worker) -> int:
     statement, params = moves.claim_call(worker, queues=["work"], limit=1)
     with transaction.atomic():
-        plan = statement.explain(params)["Plan"]
+        plan = explain(statement, params)["Plan"]
         transaction.set_rollback(True)
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 

@@ -10,6 +10,7 @@ from jobs import operations
 from jobs.models import Mark, Worker
 from jobs.queries import moves
 from tests import farm, rows
+from tests.explained import explain
 from tests.rows import Sql
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +32,7 @@ def pages(worker: Worker, limit: int) -> int:
 def _pages(worker: Worker, limit: int) -> int:
     statement, params = moves.claim_call(worker, queues=["work"], limit=limit)
     with transaction.atomic():
-        plan: dict[str, Any] = statement.explain(dict(params))["Plan"]
+        plan: dict[str, Any] = explain(statement, dict(params))["Plan"]
         transaction.set_rollback(True)
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
@@ -77,7 +78,7 @@ def _plan(worker: Worker, queue: str) -> dict[str, Any]:
     statement, params = moves.claim_call(worker, queues=[queue], limit=1)
     for _ in range(2):  # a session reads up what it has not seen
         with transaction.atomic():
-            plan: dict[str, Any] = statement.explain(dict(params))["Plan"]
+            plan: dict[str, Any] = explain(statement, dict(params))["Plan"]
             transaction.set_rollback(True)
     return plan
 

@@ -18,6 +18,7 @@ from jobs.queries import flows, moves, reads
 from postgres import statements
 from tests import farm
 from tests.doctor import named_errors
+from tests.explained import explain
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -362,7 +363,7 @@ def test_what_a_claim_brings_of_all_its_jobs_together_is_bounded_too(worker: Wor
 
 def _nodes(call: statements.Call) -> list[dict[str, Any]]:
     statement, params = call
-    nodes, waiting = list[dict[str, Any]](), [statement.explain(params)["Plan"]]
+    nodes, waiting = list[dict[str, Any]](), [explain(statement, params)["Plan"]]
     while waiting:
         nodes.append(waiting.pop())
         waiting += nodes[-1].get("Plans", ())

@@ -19,6 +19,7 @@ from jobs.models import ALL_JOBS, Job, Mark, Worker
 from jobs.queries import fleet, moves, usage
 from postgres import statements
 from tests import farm, rows
+from tests.explained import explain
 from tests.rows import Sql
 
 pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
@@ -106,7 +107,7 @@ def _explain(statement: str, **params: Any) -> dict[str, Any]:
 def _root(statement: statements.Statement, params: statements.Params) -> dict[str, Any]:
     """The root node of the plan, run for real."""
     with transaction.atomic():
-        plan: dict[str, Any] = statement.explain(params)["Plan"]
+        plan: dict[str, Any] = explain(statement, params)["Plan"]
         transaction.set_rollback(True)
     return plan
 

@@ -8,6 +8,7 @@ from jobs.models import Worker
 from jobs.queries import moves
 from postgres import statements
 from tests import farm, rows
+from tests.explained import explain
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OTHERS = 10_000
@@ -26,7 +27,7 @@ def _buffers_of_parting(worker: Worker) -> int:
 
 def _buffers(statement: statements.Statement, params: statements.Params) -> int:
     with transaction.atomic():
-        plan = statement.explain(params)["Plan"]
+        plan = explain(statement, params)["Plan"]
         transaction.set_rollback(True)
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 

@@ -17,6 +17,7 @@ from jobs.queries import fleet, scaling
 from jobs.queries.rollups import Moments
 from postgres import statements
 from tests import farm
+from tests.explained import explain
 
 pytestmark = pytest.mark.django_db
 TOKEN = "a-token-of-prometheus"
@@ -129,7 +130,7 @@ def test_reads_no_job_that_is_due_later_and_no_more_than_it_counts(monkeypatch: 
     assert scale(queue="work")["waiting"] == 100
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE jobs_live")
-    plan = statements.load("jobs", "scale").explain({"name": "work", "limit": fleet.COUNTED, "queues": 200})
+    plan = explain(statements.load("jobs", "scale"), {"name": "work", "limit": fleet.COUNTED, "queues": 200})
     assert _read_at_most(plan["Plan"]) <= 300
 
 

@@ -14,6 +14,7 @@ from jobs.models import Job
 from jobs.queries import submits
 from postgres import connections, statements
 from tests import farm, rows
+from tests.explained import explain
 from tests.jobs.limits.integration import sample
 from tests.rows import Sql
 
@@ -179,7 +180,7 @@ class TestThePlan:
         given = {"owner_id": [ada.pk, None], "kind": ["work"] * 2, "unique_key": ["daily"] * 2}
         statement = statements.load("jobs", "living_twins")
         assert [row.id for row in sorted(statement.run(given))] == twins
-        plan = statement.explain(given)["Plan"]
+        plan = explain(statement, given)["Plan"]
         on_jobs = [node for node in _nodes(plan) if node.get("Relation Name") == "jobs_uniquekey"]
         assert {node["Index Name"] for node in on_jobs} == {INDEX}
         assert sum(node.get("Rows Removed by Filter", 0) for node in on_jobs) == 0

@@ -14,6 +14,7 @@ from jobs.models import Job, Worker
 from jobs.queries import moves, reads
 from postgres import statements
 from tests import farm, rows
+from tests.explained import explain
 from tests.rows import Sql
 
 pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
@@ -59,7 +60,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _pages(job: Job) -> int:
     grace_s = settings.JOBFARM["EXCLUSION_S"]
     given = {"job": job.pk, "limit": reads.AHEAD_LIMIT, "grace_s": grace_s, **moves.taking()}
-    plan = statements.load("jobs", "why_not_running").explain(given)["Plan"]
+    plan = explain(statements.load("jobs", "why_not_running"), given)["Plan"]
     scanned = {n["Relation Name"] for n in _nodes(plan) if n["Node Type"] == "Seq Scan"}
     assert not scanned & {"jobs_job", "jobs_live"}
     pages: int = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]

@@ -13,6 +13,7 @@ from jobs.models import HealthScore, Worker
 from jobs.queries import fleet, timeline, workers
 from postgres import statements
 from tests import farm, rows
+from tests.explained import explain
 from tests.rows import Sql
 
 pytestmark = pytest.mark.django_db
@@ -105,7 +106,7 @@ class TestPlans:
 
 
 def _check(name: str, given: dict[str, Any]) -> None:
-    plan = statements.load("jobs", name).explain(given)["Plan"]
+    plan = explain(statements.load("jobs", name), given)["Plan"]
     scanned = {node["Relation Name"] for node in _nodes(plan) if node["Node Type"] == "Seq Scan"}
     assert not scanned & {"jobs_job", "jobs_outcome", "jobs_attempt"}
     pages = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]

@@ -14,6 +14,7 @@ from outbox.models import Endpoint, Message
 from outbox.operations import attempts
 from postgres import clock, connections, statements
 from tests import farm
+from tests.explained import explain
 from tests.outbox.support import endpoint
 
 # Committed: what a transaction wrote over is looked at until it ends.
@@ -47,7 +48,7 @@ def record(*subjects: str) -> None:
 
 def pages(name: str, **given: Any) -> int:
     with transaction.atomic():
-        plan: dict[str, Any] = statements.load("outbox", name).explain(given)["Plan"]
+        plan: dict[str, Any] = explain(statements.load("outbox", name), given)["Plan"]
         transaction.set_rollback(True)
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 

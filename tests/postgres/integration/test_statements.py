@@ -13,6 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 from postgres import statements
 from postgres.backend.trips import adapters_of
 from postgres.statements import Statement
+from tests.explained import explain
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("new_pool")]
 
@@ -34,9 +35,8 @@ def prepared() -> list[tuple[Any, ...]]:
 
 
 class TestAStatement:
-    def test_is_read_from_its_file_with_its_caption(self) -> None:
+    def test_is_read_from_its_file_without_its_caption(self) -> None:
         assert DOUBLE.name == "tests.postgres.integration.double"
-        assert DOUBLE.caption.startswith("Double a number, and hand back what it was given. 100")
         assert DOUBLE.sql.startswith("/* tests.postgres.integration.double */ SELECT")
         assert statements.load("tests.postgres.integration", "double") is DOUBLE
 
@@ -50,7 +50,7 @@ class TestAStatement:
 
     @pytest.mark.parametrize("texts", [[b""], [b"\\x00\"{,}'", b"\x00\xff" * 500], []])
     def test_takes_bytes_as_they_are(self, texts: list[bytes]) -> None:
-        given = Statement(name="x", caption="", sql="SELECT %(bodies)s::bytea[] AS bodies")
+        given = Statement(name="x", sql="SELECT %(bodies)s::bytea[] AS bodies")
         assert given.run({"bodies": statements.Binaries(texts)})[0].bodies == texts
 
     def test_sends_bytes_in_their_own_size(self) -> None:
@@ -63,7 +63,7 @@ class TestAStatement:
         assert len(body) < len(sent or b"") < len(body) + 100
 
     def test_without_a_result_returns_no_rows(self) -> None:
-        assert Statement(name="x", caption="", sql="SET LOCAL work_mem = '4MB'").run() == []
+        assert Statement(name="x", sql="SET LOCAL work_mem = '4MB'").run() == []
 
     def test_is_planned_once_for_small_and_large_numbers(self) -> None:
         for number in (1, 40_000, 2**40):
@@ -79,7 +79,6 @@ class TestAStatement:
     def test_is_part_of_the_callers_transaction(self) -> None:
         write = Statement(
             name="x",
-            caption="",
             sql="INSERT INTO django_migrations (app, name, applied) VALUES (%(app)s, 'x', now()) RETURNING app",
         )
         with transaction.atomic():
@@ -91,7 +90,7 @@ class TestAStatement:
 
     def test_raises_djangos_errors(self) -> None:
         with pytest.raises(IntegrityError):
-            Statement(name="x", caption="", sql="INSERT INTO django_migrations (app) VALUES (NULL)").run()
+            Statement(name="x", sql="INSERT INTO django_migrations (app) VALUES (NULL)").run()
         with pytest.raises(ProgrammingError):
             DOUBLE.run({"number": 1})
 
@@ -124,8 +123,8 @@ class TestAStatement:
         with connection.cursor() as cursor:
             cursor.execute("CREATE TEMPORARY TABLE thing AS SELECT id FROM generate_series(1, 10000) AS id")
             cursor.execute("CREATE UNIQUE INDEX ON thing (id); ANALYZE thing")
-        find = Statement(name="x", caption="", sql="SELECT id FROM thing WHERE id = %(id)s AND '%%' <> ''")
-        plan = find.explain({"id": 1})
+        find = Statement(name="x", sql="SELECT id FROM thing WHERE id = %(id)s AND '%%' <> ''")
+        plan = explain(find, {"id": 1})
         assert plan["Plan"]["Index Cond"] == "(id = $1)"
         assert "Shared Hit Blocks" in plan["Plan"]
-        assert find.explain({"id": 2})["Plan"]["Actual Loops"] == 1
+        assert explain(find, {"id": 2})["Plan"]["Actual Loops"] == 1

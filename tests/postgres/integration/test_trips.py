@@ -21,11 +21,11 @@ from tests import wire
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("new_pool")]
 
-DOUBLE = Statement(name="x", caption="", sql="SELECT %(n)s::bigint * 2 AS doubled, %(n)s::bigint AS n")
-INSERT = Statement(name="x", caption="", sql="INSERT INTO thing (id) VALUES (%(id)s::bigint) RETURNING id")
-COUNT = Statement(name="x", caption="", sql="SELECT count(*) AS things FROM thing")
-QUIET = Statement(name="x", caption="", sql="UPDATE thing SET id = id + %(by)s::bigint")
-BROKEN = Statement(name="x", caption="", sql="SELECT nothing FROM nowhere")
+DOUBLE = Statement(name="x", sql="SELECT %(n)s::bigint * 2 AS doubled, %(n)s::bigint AS n")
+INSERT = Statement(name="x", sql="INSERT INTO thing (id) VALUES (%(id)s::bigint) RETURNING id")
+COUNT = Statement(name="x", sql="SELECT count(*) AS things FROM thing")
+QUIET = Statement(name="x", sql="UPDATE thing SET id = id + %(by)s::bigint")
+BROKEN = Statement(name="x", sql="SELECT nothing FROM nowhere")
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +119,7 @@ class TestStatementsTogether:
         assert [counted[1][0].things, counted[3][0].things] == [1, 2]
 
     def test_with_more_to_send_and_to_return_than_the_network_holds_do_not_wait_for_each_other(self) -> None:
-        echo = Statement(name="x", caption="", sql="SELECT %(text)s::text AS text")
+        echo = Statement(name="x", sql="SELECT %(text)s::text AS text")
         text = "x" * 4_000_000
         assert [rows[0].text == text for rows in statements.together([(echo, {"text": text})] * 8)] == [True] * 8
 
@@ -143,7 +143,7 @@ class TestStatementsTogether:
 
     def test_whose_plan_returns_other_columns_now_fail_once(self) -> None:
         """As when a table is changed while a process that reads all of its columns works on."""
-        every = Statement(name="x", caption="", sql="SELECT * FROM thing")
+        every = Statement(name="x", sql="SELECT * FROM thing")
         INSERT.run({"id": 1})
         assert every.run()[0]._fields == ("id",)
         with connection.cursor() as cursor:
@@ -171,7 +171,7 @@ class TestStatementsTogether:
         assert DOUBLE.run({"n": 1})[0].doubled == 2
 
     def test_of_a_server_that_ends_meanwhile_raise_and_the_connection_is_not_used_again(self) -> None:
-        own = Statement(name="x", caption="", sql="SELECT pg_terminate_backend(pg_backend_pid())")
+        own = Statement(name="x", sql="SELECT pg_terminate_backend(pg_backend_pid())")
         with pytest.raises((OperationalError, InterfaceError)):
             statements.together([(INSERT, {"id": 1}), (own, {}), (COUNT, {})])
         connection.close()

@@ -17,6 +17,7 @@ from scheduling.models import Due
 from scheduling.operations import clusters
 from scheduling.queries import functions
 from scheduling.queries.functions import Lane
+from tests.explained import explain
 
 pytestmark = pytest.mark.usefixtures("no_dead_rows")
 
@@ -62,7 +63,7 @@ def run(statement: str, params: dict[str, Any] | None = None) -> None:
 
 def explained(name: str, params: dict[str, Any]) -> dict[str, Any]:
     with transaction.atomic():
-        plan: dict[str, Any] = statements.load("scheduling", name).explain(params)["Plan"]
+        plan: dict[str, Any] = explain(statements.load("scheduling", name), params)["Plan"]
         transaction.set_rollback(True)
     return plan
 

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker
 
 from postgres import statements
+from tests.explained import explain
 from tests.webhooks.edges import emptying
 from webhooks import live_queries
 from webhooks.domain.deliveries import Source
@@ -75,7 +76,7 @@ def test_a_filter_reads_little_however_much_came_later(given: dict[str, str] | s
 
 def test_the_health_of_sources_reads_the_newest_of_each_alone() -> None:
     given = {"sources": [source.value for source in Source], "sample": pages.HEALTH_SAMPLE}
-    plan = statements.load("webhooks", "source_health").explain(given)["Plan"]
+    plan = explain(statements.load("webhooks", "source_health"), given)["Plan"]
     touched = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     assert touched < 500, touched
     by_source = {one.source: one.arrived for one in pages.source_health() if one.arrived}

@@ -9,6 +9,7 @@ from jobs import operations
 from jobs.models import Requirement, Worker
 from jobs.queries import moves
 from tests import farm, rows
+from tests.explained import explain
 from tests.jobs.labels.sample import labelled
 from tests.rows import Sql
 
@@ -29,7 +30,7 @@ def _analyze() -> None:
 def _claim(worker: Worker, queue: str) -> dict[str, Any]:
     statement, params = moves.claim_call(worker, queues=[queue], limit=1)
     with transaction.atomic():
-        plan: dict[str, Any] = statement.explain(params)["Plan"]
+        plan: dict[str, Any] = explain(statement, params)["Plan"]
         transaction.set_rollback(True)
     return plan
 
