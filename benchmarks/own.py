@@ -20,7 +20,7 @@ from django.test.utils import setup_databases, teardown_databases  # noqa: E402
 from jobs.models import Worker  # noqa: E402
 from jobs.queries import moves  # noqa: E402
 from tests import rows  # noqa: E402
-from tests.explained import explain
+from tests.explained import explain  # noqa: E402
 from tests.rows import Sql  # noqa: E402
 
 # A migrated database to copy where there is one: the migrations take eight seconds.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from postgres.embedded import places
-from postgres.embedded.server import Watch, exists
+from postgres.embedded.server import exists
 
 
 class TestLocation:
@@ -42,23 +42,10 @@ class TestLocation:
         assert places.location(Path("/srv", "ü" * 50)).socket_folder.parent == Path("/tmp")
 
 
-class TestWatch:
-    def test_sees_a_process_end(self) -> None:
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.read(read, 1)
-            os._exit(0)
-        watch = Watch(child)
-        assert not watch.is_dead()
-        os.write(write, b"x")
-        os.waitpid(child, 0)
-        assert watch.is_dead()
-        assert not exists(child)
-        watch.close()
-        watch.close()
-
-    def test_does_without_a_pidfd_where_there_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delattr(os, "pidfd_open")
-        assert not Watch(os.getpid()).is_dead()
-        assert not Watch(1).is_dead()
+def test_a_process_exists_until_it_was_waited_for() -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert exists(child)
+    os.waitpid(child, 0)
+    assert not exists(child)
