@@ -58,7 +58,6 @@ class JsonTokens:
         return self.text[self.position : self.position + 1]
 
     def expect(self, character: bytes) -> None:
-        """Read this character. Raises NotJsonError where another is next."""
         if self.peek() != character:
             self.refuse(f"{character.decode()!r} was expected")
         self.position += 1
@@ -78,5 +77,4 @@ class JsonTokens:
                 self.refuse("a text has no end, or holds what no text may: a control character, NUL, half of a pair")
 
     def refuse(self, why: str) -> NoReturn:
-        """Raise NotJsonError."""
         raise NotJsonError(f"The body is not JSON: {why}, at byte {self.position}.")

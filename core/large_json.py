@@ -291,7 +291,6 @@ class _Reader(JsonTokens):
         self._path.pop()
 
     def _root_value(self) -> None:
-        """Read a value of which parts are cut out."""
         place, self._path = tuple(self._path), []
         root = self._root = _Root(is_object=self.peek() == b"{")
         start, cuts = self.position, len(self._cuts)

@@ -33,7 +33,6 @@ class Sealer:
             raise CannotUnseal from None
 
     def opens(self, sealed: bytes | memoryview) -> bool:
-        """Whether `unseal` would."""
         try:
             self.unseal(sealed)
         except CannotUnseal:

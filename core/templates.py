@@ -93,7 +93,6 @@ class _Rendering:
         self._room = limit_bytes
 
     def text(self, text: str) -> Any:
-        """What a string of the template stands for."""
         if whole := _PLACEHOLDER.fullmatch(text):
             value = self._value(whole)
             return None if value is MISSING else value

@@ -66,7 +66,6 @@ class Past:
         self._queues: defaultdict[str, _Queue] = defaultdict(_Queue)
 
     def families(self) -> Iterator[Metric]:
-        """The sums so far. Reads the database."""
         settled = gauges.settled(since=self._until)
         if settled is not None:
             for minute in settled.minutes:

@@ -134,7 +134,6 @@ def _submit(farm: Client, options: argparse.Namespace) -> int:
 
 
 def _debounce(written: str | None) -> dict[str, float] | None:
-    """Seconds as people write them: `10/120`."""
     if written is None:
         return None
     try:
@@ -145,7 +144,6 @@ def _debounce(written: str | None) -> dict[str, float] | None:
 
 
 def _conditions(written: Sequence[str] | None) -> dict[str, Any] | None:
-    """Conditions as people write them: `vram>=16`, `region=home|lab`."""
     named: dict[str, Any] = {}
     for text in written or ():
         match = _CONDITION.fullmatch(text)
@@ -171,7 +169,6 @@ def _watch(farm: Client, options: argparse.Namespace) -> int:
 
 
 def _show_all(farm: Client, filters: Any, options: argparse.Namespace) -> int:
-    """A line for each change, until it is interrupted."""
     for event in farm.events_that_match(**filters):
         if options.json:
             print(_text({"event": event.name, **event.data}), flush=True)

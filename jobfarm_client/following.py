@@ -23,8 +23,6 @@ _NEAR = 0.75  # of the time that a read may take: with less left the stream is o
 
 
 class How(TypedDict, total=False):
-    """Where and for how long jobs are followed."""
-
     last_event_id: str
     timeout_s: float | None
 

@@ -260,7 +260,6 @@ class Flow:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The flow that an answer describes."""
         jobs = tuple(FlowStep.from_json(one) for one in data["jobs"])
         return cls(id=data["id"], counts=data["counts"], usage=data["usage"], jobs=jobs)
 
@@ -275,7 +274,6 @@ class Skipped:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The entry that an answer describes."""
         return cls(code=data["error"], message=data.get("message", ""), job=data.get("job"))
 
 

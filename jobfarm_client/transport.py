@@ -203,7 +203,6 @@ class Blocking(Transport):
 
 
 def result(call: Coroutine[Any, Any, T]) -> T:
-    """What a call of a blocking transport returns."""
     try:
         call.send(None)
     except StopIteration as end:

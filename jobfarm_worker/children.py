@@ -18,8 +18,6 @@ class Child:
 
 
 class Children(Asking):
-    """Submits jobs for one held job."""
-
     def submit(self, position: int, work: Mapping[str, Any]) -> Any:
         """The Child: to be awaited on the loop; in any other thread this waits for the farm's answer itself."""
         self.outbox.check()

@@ -26,11 +26,9 @@ class HttpLink(Awaited):
         super().__init__(Options(url=url, headers=headers, timeout_s=wire.CONNECT_S, policy=Policy(retry_for_s=0.0)))
 
     async def call(self, call: Call, *, timeout_s: float) -> dict[str, Any]:
-        """Send one call and return its answer."""
         return await self.sent(Request(method="POST", path=call.path, body=call.body, timeout_s=timeout_s))
 
     async def put(self, file: File, *, job: int, lease: str, timeout_s: float) -> None:
-        """Store a result file."""
         headers = {"Content-Type": "application/octet-stream"}
         path, params = _of_file(job, "files", file.name), {"lease": lease}
         await self.sent(

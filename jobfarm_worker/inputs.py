@@ -18,8 +18,6 @@ MOST_CUTS = 10  # downloads in a row that broke off without a new byte: then the
 
 
 class Inputs(Asking):
-    """Fetches the input files of one held job."""
-
     def read(self, name: str) -> Any:
         """The bytes of an input: to be awaited on the loop; in any other thread this waits for them itself."""
         return self.here(self._read(self._named(name)))

@@ -13,8 +13,6 @@ Ending = Literal["success", "failed", "suspended", "stopped"]
 
 @dataclass(slots=True, kw_only=True)
 class Running:
-    """A job at work, with its latest progress."""
-
     id: int
     kind: str
     fraction: float | None = None

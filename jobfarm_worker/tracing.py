@@ -45,7 +45,6 @@ _NOTHING = Attempt()
 
 
 def begun(claimed: ClaimedJob) -> Attempt:
-    """The span of this attempt, begun."""
     if _otel is None or (claimed.traceparent is None and not _is_configured()):
         return _NOTHING
     about = {

@@ -133,7 +133,6 @@ class Exposition:
         return port
 
     def fileno(self) -> int:
-        """Readable when somebody asks."""
         return self._listener.fileno()
 
     def answer(self) -> None:
@@ -154,7 +153,6 @@ class Exposition:
             self.answer()
 
     def close(self) -> None:
-        """Let go of the port in this process."""
         self._listener.close()
 
     def _reply(self, head: bytes) -> tuple[str, bytes]:

@@ -42,7 +42,6 @@ def avoid(*, host: str, port: int | str) -> None:
 
 
 def _pairs(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Hosts with their ports: one port holds for all."""
     hosts = str(parameters.get("host") or "").split(",")
     ports = [port or PORT for port in str(parameters.get("port") or "").split(",")]
     return list(zip(hosts, ports if len(ports) == len(hosts) else ports * len(hosts), strict=False))

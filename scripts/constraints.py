@@ -29,7 +29,6 @@ def requirements() -> str:
 
 
 def main(more: list[str]) -> int:
-    """Write it; the status to end with."""
     settings = install.configured(install.listed())
     settings.pop("constraint", None)  # of this machine
     places = install.options(settings)

@@ -52,7 +52,6 @@ def options(settings: Mapping[str, str]) -> list[str] | None:
 
 
 def main(python: str, arguments: list[str]) -> int:
-    """Install them; the status to end with."""
     settings = configured(listed())
     places = options(settings)
     if places is not None and _by_uv(python, [*places, *arguments], cert=settings.get("cert")):
@@ -75,12 +74,10 @@ def installed_uv(folder: str) -> list[str] | None:
 
 
 def certified(cert: str | None) -> dict[str, str]:
-    """The environment by which uv trusts whom pip trusts."""
     return {} if cert is None else {"SSL_CERT_FILE": cert}
 
 
 def listed() -> str:
-    """What pip is configured to, as it says it."""
     return subprocess.run([*_PIP, "config", "list"], capture_output=True, text=True, check=False).stdout
 
 

@@ -135,7 +135,6 @@ def calls() -> Iterator[tuple[str, Any]]:
 
 
 def page() -> str:
-    """What stands there by hand, and then the chapters."""
     head, _, _ = PAGE.read_text().partition("\n## Jobs\n")
     chapters = (f"## {title}\n\n" + "\n".join(map(_section, parts)) for title, parts in CHAPTERS.items())
     return "\n".join([head, *chapters])

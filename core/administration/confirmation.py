@@ -94,7 +94,6 @@ def on_one(sentence: str, do: Do, *, line: Line | None = None, by: str = "status
 
 
 def _label(sentence: str) -> str:
-    """ "Run now" of "Run {} now"."""
     return sentence.replace(" {}", "")
 
 

@@ -30,7 +30,6 @@ class Counted(Paginator):  # type: ignore[type-arg]  # Django's own class takes 
 
     @cached_property
     def count(self) -> int:
-        """How many rows there are, at most COUNTED."""
         return int(self.object_list.order_by().values("pk")[:COUNTED].count())  # type: ignore[attr-defined]  # a queryset
 
     @property

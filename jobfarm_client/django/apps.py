@@ -23,7 +23,6 @@ class FarmClientConfig(AppConfig):
 
 
 def check_options(**_: Any) -> Iterator[checks.CheckMessage]:
-    """What TASKS lacks or says wrongly of a farm."""
     from jobfarm_client.django.backend import FarmBackend  # noqa: PLC0415 (models may be imported now)
     from jobfarm_client.django.interface import task_backends  # noqa: PLC0415
 

@@ -238,7 +238,6 @@ def _responding(job: Job, body: dict[str, Any], is_own: bool) -> tuple[Request, 
 
 
 def _message(job: Job, body: dict[str, Any], is_own: bool) -> tuple[Request, Callable[[], Any]]:
-    """The same for a message."""
     if is_own:
         return _message_request("messages", job, body), PassedMessage
     chat, notes = chat_of_message(body)

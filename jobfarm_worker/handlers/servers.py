@@ -102,8 +102,6 @@ class Answer:
 
 
 class Connection:
-    """Calls of one server for one job."""
-
     def __init__(self, session: aiohttp.ClientSession, *, url: str, proxy: str | None) -> None:
         self._session = session
         self._url = url

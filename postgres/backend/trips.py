@@ -48,8 +48,6 @@ class _Bound:
 
 @dataclass(slots=True, eq=False)
 class _Adapting:
-    """What psycopg's Transformer reads of a cursor."""
-
     connection: WatchedConnection
     adapters: AdaptersMap
 

@@ -158,7 +158,6 @@ def write_mark(data: Path, server: Mapping[str, Any]) -> None:
 
 
 def check_mark(data: Path) -> None:
-    """Raise DatabaseElsewhere if there is a note in `data`."""
     path = data / MARK_FILE
     with suppress(FileNotFoundError, NotADirectoryError):
         raise DatabaseElsewhere(data=data, database=path.read_text().strip(), mark=path)

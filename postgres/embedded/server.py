@@ -243,7 +243,6 @@ def new_beside(cluster: Path) -> Path:
 
 
 def refuse_other_major(cluster: Path) -> None:
-    """Raises WrongMajorVersion if our PostgreSQL could not read it."""
     actual = (cluster / "PG_VERSION").read_text().strip()
     if actual != str(MAJOR):
         raise WrongMajorVersion(cluster=cluster, actual=actual, expected=MAJOR)
