@@ -96,13 +96,13 @@ format: .venv/ready-dev  ## put the code in its standard form
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-docs: .venv/ready-dev  ## write docs/python.md, docs/settings.md, the fields in docs/front-door.md, alerts.yml from the code
+docs: .venv/ready-dev  ## write docs/python.md, docs/settings.md, alerts.yml from the code
 	$(PY) -m scripts.python_docs
 	$(PY) -m scripts.settings_docs
 	$(PY) -m scripts.alert_rules
 
 constraints: .venv/ready-dev  ## write constraints.txt anew: a version for each package that the requirements bring along
-	$(PY) -m scripts.constraints
+	$(PY) scripts/install.py --constraints
 
 screenshots: .venv/ready-dev  ## take the pictures in docs/screenshots anew
 	@sh scripts/test-tools

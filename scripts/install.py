@@ -3,11 +3,16 @@
     python scripts/install.py PYTHON ARGUMENT...
 
 With uv, which has the farm's packages in 14 s where pip takes 55. Where uv cannot be had, or pip is configured in a way
-that uv does not know, or uv fails, pip does it, and says what is wrong if something is.
+that uv does not know, or uv fails, pip does it, and says what is wrong if something is. And write constraints.txt, a
+version for each package that the requirements and those of the tests bring along, by uv alone:
+
+    python scripts/install.py --constraints            # what is pinned stays; missing ones come, needless ones go
+    python scripts/install.py --constraints --upgrade  # the newest of each
 """
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +24,10 @@ UV: Final = "uv==0.13.9"
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 # pip takes the best version of all places, uv that of the first which has one.
 STRATEGY: Final = ("--index-strategy", "unsafe-best-match")
+_ROOT: Final = Path(__file__).parents[1]
+_CONSTRAINTS: Final = _ROOT / "constraints.txt"
+_HEAD: Final = "# A version for each package that the requirements and those of the tests bring along.\n"
+_LOOKS: Final = ("--universal", "--python-version", "3.11", "--no-header", "--no-annotate", "--strip-extras")
 # Settings of pip that say where packages come from, and uv's options for them; each may name several places.
 _PLACES: Final = {
     "index-url": "--default-index",
@@ -59,6 +68,30 @@ def main(python: str, arguments: list[str]) -> int:
     return subprocess.run([*_PIP, "--python", python, "install", "--quiet", *arguments], check=False).returncode
 
 
+def constrain(more: list[str]) -> int:
+    settings = configured(listed())
+    settings.pop("constraint", None)  # of this machine
+    places = options(settings)
+    with tempfile.TemporaryDirectory() as folder:
+        uv = installed_uv(folder)
+        if uv is None or places is None:
+            sys.exit("This needs uv, and settings of pip that uv knows.")
+        pinned = Path(folder) / "constraints.txt"
+        pinned.write_text(_CONSTRAINTS.read_text() if _CONSTRAINTS.exists() else "")
+        command = [*uv, "compile", "-", "--quiet", *_LOOKS, *places, *STRATEGY, "--output-file", str(pinned), *more]
+        given = {**os.environ, **certified(settings.get("cert"))}
+        done = subprocess.run(command, cwd=_ROOT, input=_requirements(), text=True, env=given, check=False)
+        if not done.returncode:
+            _CONSTRAINTS.write_text(_HEAD + pinned.read_text())
+    return done.returncode
+
+
+def _requirements() -> str:
+    """The requirements alone, without the lines that name other files."""
+    files = [_ROOT / name for name in ("requirements.txt", "requirements-dev.txt")]
+    return re.sub(r"^-[rc] .*$", "", "".join(file.read_text() for file in files), flags=re.MULTILINE)
+
+
 def _by_uv(python: str, arguments: list[str], *, cert: str | None) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         return (uv := installed_uv(folder)) is not None and _succeeds(
@@ -94,4 +127,5 @@ def _succeeds(command: list[str], more: Mapping[str, str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(str(Path(sys.argv[1]).absolute()), sys.argv[2:]))
+    _, first, *others = sys.argv
+    sys.exit(constrain(others) if first == "--constraints" else main(str(Path(first).absolute()), others))
