@@ -11,17 +11,15 @@ from typing import Any, Literal
 from jobfarm_client.backoff import Backoff
 from jobfarm_worker import pace, protocol
 from jobfarm_worker.errors import Refused, Unreachable, WrongServer
-from jobfarm_worker.http_link import HttpLink, Take
+from jobfarm_worker.http_link import HttpLink
 from jobfarm_worker.outbox import File
-from jobfarm_worker.protocol import Call, ClaimedJob, InputFile
+from jobfarm_worker.protocol import Call, ClaimedJob
 from jobfarm_worker.socket_link import MessageTooLong, SocketLink, SocketRefused
 from jobfarm_worker.tasks import first
 
 Transport = Literal["auto", "ws", "http"]
 Opener = Callable[[float], Awaitable[SocketLink]]
 
-FILE_S = 300.0
-FETCH_S = 30.0  # the longest silence within a download
 OPEN_S = 10.0
 QUIET_S = 1.0  # a farm that closes the socket does so before
 WAIT_S = 25  # of a claim: proxies hang up on what is silent for longer
@@ -38,7 +36,7 @@ class Farm:
         self.rng = rng
         self.heartbeat_s = protocol.DEFAULT_HEARTBEAT_S
         """The heartbeat interval of this farm, as the last job has it."""
-        self._http = http
+        self.http = http
         self._open = socket
         self._needs_socket = needs_socket
         self._socket: SocketLink | None = None
@@ -66,7 +64,7 @@ class Farm:
         Raises Refused, Unauthorized, Unreachable or WrongServer.
         """
         answer_s = pace.answer_s(self.heartbeat_s)
-        link = await self._socket_for(answer_s) or self._http
+        link = await self._socket_for(answer_s) or self.http
         waiting = protocol.waiting(call, seconds=WAIT_S)
         claiming = asyncio.create_task(link.call(waiting, timeout_s=WAIT_S + answer_s))
         try:
@@ -85,7 +83,7 @@ class Farm:
         if (socket := await self._socket_for(timeout_s)) is not None:
             with contextlib.suppress(MessageTooLong):
                 return self._noted(await socket.call(call, timeout_s=timeout_s))
-        return self._noted(await self._http.call(call, timeout_s=timeout_s))
+        return self._noted(await self.http.call(call, timeout_s=timeout_s))
 
     async def insist(self, call: Call, *, heartbeat_s: float) -> dict[str, Any]:
         """Send a call until the farm has answered it; only for calls that may arrive twice.
@@ -96,21 +94,7 @@ class Farm:
 
     async def put(self, file: File, *, claimed: ClaimedJob) -> None:
         """Store a result file, trying until the farm has answered; raises Refused or Unauthorized."""
-
-        async def send() -> dict[str, Any]:
-            await self._http.put(file, job=claimed.id, lease=claimed.lease, timeout_s=FILE_S)
-            return {}
-
-        await self._until_answered(send, claimed.heartbeat_s)
-
-    async def fetch(self, file: InputFile, *, claimed: ClaimedJob, start: int, take: Take) -> None:
-        """Fetch an input file once, from byte `start` on (`HttpLink.fetch`).
-
-        Raises Refused, Unauthorized, Unreachable or WrongServer.
-        """
-        await self._http.fetch(
-            file.name, job=claimed.id, lease=claimed.lease, start=start, timeout_s=FETCH_S, take=take
-        )
+        await self._until_answered(lambda: self.http.put(file, claimed=claimed), claimed.heartbeat_s)
 
     async def _until_answered(
         self, send: Callable[[], Awaitable[dict[str, Any]]], heartbeat_s: float
@@ -176,7 +160,7 @@ class Farm:
     async def _while_open(self, socket: SocketLink) -> None:
         """Let calls go by this socket until it is lost; raises Unauthorized or Unreachable."""
         self._socket = socket
-        self._http.answers.known = True
+        self.http.answers.known = True
         self._up.set()
         self._tried.set()
         self.on_up()
@@ -201,7 +185,7 @@ class Farm:
         if not self._needs_socket:
             log.info("%s HTTP it is; the socket is retried now and then.", error)
             return SOCKET_AGAIN_S
-        if error.status >= 500 or self._http.answers.known:
+        if error.status >= 500 or self.http.answers.known:
             return self._pause_s(backoff)
         raise WrongServer(f"{error} Is the key right, and the address? HTTP may do: --transport http.")
 

@@ -10,8 +10,10 @@ from jobfarm_client import wire
 from jobfarm_client.retrying import Policy
 from jobfarm_client.transport import Awaited, Options, Request, unreachable
 from jobfarm_worker.outbox import File
-from jobfarm_worker.protocol import Call
+from jobfarm_worker.protocol import Call, ClaimedJob
 
+FILE_S = 300.0
+FETCH_S = 30.0  # the longest silence within a download
 Take = Callable[[int, bytes], Awaitable[None]]
 
 
@@ -28,22 +30,20 @@ class HttpLink(Awaited):
     async def call(self, call: Call, *, timeout_s: float) -> dict[str, Any]:
         return await self.sent(Request(method="POST", path=call.path, body=call.body, timeout_s=timeout_s))
 
-    async def put(self, file: File, *, job: int, lease: str, timeout_s: float) -> None:
+    async def put(self, file: File, *, claimed: ClaimedJob) -> dict[str, Any]:
         headers = {"Content-Type": "application/octet-stream"}
-        path, params = _of_file(job, "files", file.name), {"lease": lease}
-        await self.sent(
-            Request(method="PUT", path=path, params=params, content=file.data, headers=headers, timeout_s=timeout_s)
+        path, params = _of_file(claimed.id, "files", file.name), {"lease": claimed.lease}
+        return await self.sent(
+            Request(method="PUT", path=path, params=params, content=file.data, headers=headers, timeout_s=FILE_S)
         )
 
-    async def fetch(self, name: str, *, job: int, lease: str, start: int, timeout_s: float, take: Take) -> None:
-        """Fetch an input file from byte `start` on: `take` gets each piece, with the place of its first byte.
-
-        A farm that does not know ranges begins at 0. `timeout_s` is the longest silence.
-        """
+    async def fetch(self, name: str, *, claimed: ClaimedJob, start: int, take: Take) -> None:
+        """Fetch an input file once, from byte `start` on: `take` gets each piece, with the place of its first byte. A
+        farm that does not know ranges begins at 0."""
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
-        path, params = _of_file(job, "inputs", name), {"lease": lease}
+        path, params = _of_file(claimed.id, "inputs", name), {"lease": claimed.lease}
         with unreachable():
-            request = Request(path=path, params=params, headers=headers, timeout_s=timeout_s)
+            request = Request(path=path, params=params, headers=headers, timeout_s=FETCH_S)
             response = await self._send(request, stream=True, follow_redirects=True)
             try:
                 await self._take(response, take, start=start)

@@ -78,7 +78,7 @@ class Inputs(Asking):
         while download.size < file.size:
             before = download.size
             try:
-                await self.farm.fetch(file, claimed=self.claimed, start=before, take=download.take)
+                await self.farm.http.fetch(file.name, claimed=self.claimed, start=before, take=download.take)
                 cuts += download.size == before
             except Unreachable as error:
                 cuts += error.maybe_done
