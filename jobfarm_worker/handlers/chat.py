@@ -1,14 +1,14 @@
 """`chat`: a streamed answer of any OpenAI-compatible server (Ollama, vLLM, llama.cpp and others)."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers.chunks import GrowingText, objects
+from jobfarm_worker.handlers.chunks import Whole, objects
+from jobfarm_worker.handlers.openai_calls import pass_on
 from jobfarm_worker.handlers.payloads import messages_of
 from jobfarm_worker.handlers.retrying import DELAYS_S, retried
-from jobfarm_worker.handlers.servers import BrokenStreamError, Connection, Request, Server
+from jobfarm_worker.handlers.servers import Request, Server
 from jobfarm_worker.job import Job
 from jobfarm_worker.registry import Handler
 
@@ -16,11 +16,13 @@ DEFAULT_MODEL = "llama3.2"
 EXTRAS = ("temperature", "max_tokens", "top_p", "seed")  # of the payload, handed on as they are
 
 
-@dataclass(slots=True, kw_only=True)
-class Answer:
-    text: GrowingText = field(default_factory=GrowingText)
-    model: str = ""
-    finish_reason: str = ""
+class Spoken(Whole):
+    """The first choice of a chat: of its chunks, people see the text alone."""
+
+    def lines(self, chunk: Mapping[str, Any]) -> list[str]:
+        self.add(chunk)
+        deltas = objects([choice.get("delta") for choice in objects(chunk.get("choices"))[:1]])
+        return [str(delta["content"]) for delta in deltas if delta.get("content")]
 
 
 def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] = DELAYS_S) -> Handler:
@@ -37,14 +39,22 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
     async def chat(job: Job) -> dict[str, Any]:
         question = _question(job.payload, usual_model)
         job.progress(detail=f"Asking {question['model']}")
-        answer = Answer()
+        answer = Spoken()
+
+        async def ask() -> None:
+            nonlocal answer
+            answer = Spoken()
+            await pass_on(connection, Request("chat/completions", {**question, "stream": True}), answer, job)
+
         async with server.opened() as connection:
-            await retried(
-                lambda: _stream(connection, question, answer, job),
-                may_retry=lambda: not answer.text,  # what people have read cannot be taken back
-                delays_s=delays_s,
-            )
-        return {"text": str(answer.text), "model": answer.model, "finish_reason": answer.finish_reason}
+            # What people have read cannot be taken back.
+            await retried(ask, may_retry=lambda: not answer.has_token, delays_s=delays_s)
+        [choice, *_] = answer.answer()["choices"]
+        text = choice.get("message", {}).get("content")
+        if not text:
+            raise Failed("The model answered with nothing.")
+        model = answer.model or str(question["model"])
+        return {"text": text, "model": model, "finish_reason": choice["finish_reason"]}
 
     return chat
 
@@ -54,27 +64,3 @@ def _question(payload: Any, usual_model: str) -> dict[str, Any]:
     model = payload.get("model") or usual_model
     extras = {name: payload[name] for name in EXTRAS if name in payload}
     return {"model": model, "messages": messages, **extras}
-
-
-async def _stream(connection: Connection, question: dict[str, Any], answer: Answer, job: Job) -> None:
-    async for token in _tokens(connection, question, answer):
-        if not answer.text:
-            job.progress(detail=f"{answer.model} is writing")
-        answer.text += token
-        job.write(token)
-    if not answer.finish_reason and not connection.is_complete:
-        raise BrokenStreamError("The stream just ended.")
-    if not answer.text:
-        raise Failed("The model answered with nothing.")
-    answer.finish_reason = answer.finish_reason or "stop"  # some servers do not say why
-
-
-async def _tokens(connection: Connection, question: dict[str, Any], answer: Answer) -> AsyncIterator[str]:
-    answer.model = str(question["model"])
-    async for chunk in connection.stream(Request("chat/completions", {**question, "stream": True})):
-        answer.model = str(chunk.get("model") or answer.model)
-        for choice in objects(chunk.get("choices"))[:1]:  # the last chunk may carry no choice, only the usage
-            answer.finish_reason = str(choice.get("finish_reason") or answer.finish_reason)
-            for delta in objects([choice.get("delta")]):
-                if content := delta.get("content"):
-                    yield str(content)

@@ -172,12 +172,12 @@ class OpenAICalls:
         """Pass one answer on. A server that refuses `stream_options`, which are the farm's wish, is asked without, and
         from then on it is not asked with them. One that refuses the call without them too means the call."""
         if "stream_options" not in request.body:
-            await _pass_on(connection, request, answer, job)
+            await pass_on(connection, request, answer, job)
             return
         refused: StatusError | None = None
         if self._counts is not False:
             try:
-                await _pass_on(connection, request, answer, job)
+                await pass_on(connection, request, answer, job)
             except StatusError as error:
                 if not _may_refuse_options(error, is_known=self._counts is not None):
                     raise
@@ -187,7 +187,7 @@ class OpenAICalls:
                 return
         without = {name: value for name, value in request.body.items() if name != "stream_options"}
         try:
-            await _pass_on(connection, replace(request, body=without), answer, job)
+            await pass_on(connection, replace(request, body=without), answer, job)
         except StatusError as error:
             raise refused or error from None
         self._counts = False
@@ -260,7 +260,7 @@ def _checked(whole: Any, *, is_own: bool) -> dict[str, Any]:
     return whole
 
 
-async def _pass_on(connection: Connection, request: Request, answer: Streamed, job: Job) -> None:
+async def pass_on(connection: Connection, request: Request, answer: Streamed, job: Job) -> None:
     """Write the chunks of one answer as they come. Those before the first token are kept back: an attempt that ends
     before it left nothing behind."""
     held: list[str] = []
@@ -272,8 +272,9 @@ async def _pass_on(connection: Connection, request: Request, answer: Streamed, j
             if is_first:
                 spans.note_first_token(time.monotonic() - begun_s)
                 job.progress(detail=f"{answer.model or request.body.get('model')} is writing"[:200])
-            job.write("".join(held))
-            held.clear()
+            if held:
+                job.write("".join(held))
+                held.clear()
     if not (answer.is_finished or answer.failure) and answer.has_token and connection.is_complete:
         held += answer.supply_finish()
     if not answer.is_finished:
