@@ -365,7 +365,7 @@ async def streamed(tokens: int, *, away_s: float) -> dict[str, float]:
     holder = Holder(farm)
     beside = asyncio.create_task(go_on())
     began_s = time.process_time()
-    HeldJob(claimed, handler=speak, is_async=True, holder=holder).start()
+    HeldJob(claimed, handler=speak, holder=holder).start()
     await holder.ended
     took_s = time.process_time() - began_s
     beside.cancel()

@@ -196,16 +196,8 @@ def requirement_sets() -> Iterator[Finding]:
 
 def served() -> Iterator[Finding]:
     """Whether each job that waits is one that a live worker may take; names no queue."""
-    waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
-    for sentence, queues in (
-        ("Queues with pending jobs that no live worker serves", [q for q in waiting if not q.served]),
-        (
-            "Queues with jobs that none of their live workers may take",
-            [q for q in waiting if q.out_of_scope or q.lacking is not None],
-        ),
-    ):
-        if queues:
-            yield Finding(f"{sentence}: {len(queues)}.", level=presence.absence())
+    if untaken := sum(_untaken(reads.waiting_queues()).values()):
+        yield Finding(f"Queues with jobs that no live worker takes: {untaken:.0f}.", level=presence.absence())
 
 
 def _nearly_reached(used: Sequence[Quota]) -> Iterator[Finding]:

@@ -38,7 +38,7 @@ class Following:
         """`last_event_id`: behind which event to begin. `timeout_s`: for all of it; None: as long as it takes."""
         self._stream = stream
         self._transport = transport
-        self._patience = transport.policy.patience()
+        self._patience = transport.patience()
         self._last_event_id = last_event_id
         self._until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         self._mute_streams = 0
@@ -143,7 +143,7 @@ class FollowingJob(Following):
             yield Event(name="end", id=self._last_event_id, data={"status": job["status"]})
             return
         self._poll_s = FIRST_POLL_S if has_changed else min(LONGEST_POLL_S, self._poll_s * 1.5)
-        pause_s = self._poll_s * self._transport.policy.rng.uniform(0.8, 1.2)
+        pause_s = self._poll_s * self._transport.rng.uniform(0.8, 1.2)
         await self._transport.pause(min(pause_s, self._left_s()))
 
     async def _polled_output(self) -> AsyncGenerator[Event, None]:

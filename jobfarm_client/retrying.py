@@ -2,7 +2,6 @@
 
 import random
 import time
-from dataclasses import dataclass, field
 
 from jobfarm_client.backoff import Backoff
 from jobfarm_client.errors import FarmError, Refused, Unreachable
@@ -10,24 +9,14 @@ from jobfarm_client.errors import FarmError, Refused, Unreachable
 LONGEST_PAUSE_S = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """For how many seconds a call is repeated while the farm is away or has no room; 0: never."""
-
-    retry_for_s: float
-    rng: random.Random = field(default_factory=random.SystemRandom)
-
-    def patience(self) -> "Patience":
-        return Patience(self)
-
-
 class Patience:
-    """Decides after each failure of one call how long to wait, or that it is enough."""
+    """Decides after each failure of one call how long to wait, or that it is enough: while the farm is away or has no
+    room, a call is repeated for `retry_for_s` seconds; 0: never."""
 
-    def __init__(self, policy: Policy) -> None:
-        self._retry_for_s = policy.retry_for_s
-        self._backoff = Backoff(rng=policy.rng, cap_s=LONGEST_PAUSE_S)
-        self._until = time.monotonic() + policy.retry_for_s
+    def __init__(self, retry_for_s: float, *, rng: random.Random) -> None:
+        self._retry_for_s = retry_for_s
+        self._backoff = Backoff(rng=rng, cap_s=LONGEST_PAUSE_S)
+        self._until = time.monotonic() + retry_for_s
 
     def succeeded(self) -> None:
         self._backoff.succeeded()

@@ -3,6 +3,7 @@ for both; that of a blocking transport never waits for a loop, so `result` carri
 
 import asyncio
 import os
+import random
 import socket
 import time
 from abc import ABC, abstractmethod
@@ -15,7 +16,7 @@ import httpx
 
 from jobfarm_client import wire
 from jobfarm_client.errors import BadOption, FarmError
-from jobfarm_client.retrying import Policy
+from jobfarm_client.retrying import Patience
 
 T = TypeVar("T")
 TIMEOUT_S = 30.0
@@ -46,7 +47,7 @@ class Options:
     url: str
     headers: dict[str, str]
     timeout_s: float
-    policy: Policy
+    retry_for_s: float
 
     def built(self, client: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
         """The request as httpx sends it. Raises TypeError or ValueError for a body that is not JSON."""
@@ -75,7 +76,7 @@ def checked(url: str | None, token: str | None, *, timeout_s: float, retry_for_s
         url=wire.checked_url(url),
         headers=wire.headers(key=key, agent="jobfarm-client", name=socket.gethostname()),
         timeout_s=timeout_s,
-        policy=Policy(retry_for_s=retry_for_s),
+        retry_for_s=retry_for_s,
     )
 
 
@@ -83,9 +84,12 @@ class Transport(ABC):
     """Sends the requests of one client. All of its methods raise FarmError."""
 
     def __init__(self, options: Options) -> None:
-        self.policy = options.policy
+        self.rng = random.SystemRandom()
         self._options = options
         self.answers = wire.Answers(options.url)
+
+    def patience(self) -> Patience:
+        return Patience(self._options.retry_for_s, rng=self.rng)
 
     async def answer(self, request: Request) -> dict[str, Any]:
         """The JSON object of the answer to a request that may arrive twice: sent again until it is answered."""
@@ -122,7 +126,7 @@ class Transport(ABC):
             return self.answers.read_bytes(await self._send(request, follow_redirects=True))
 
     async def _until_answered(self, send: Callable[[Request], Awaitable[T]], request: Request) -> T:
-        patience = self.policy.patience()
+        patience = self.patience()
         while True:
             try:
                 return await send(request)

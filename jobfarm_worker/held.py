@@ -19,7 +19,7 @@ from jobfarm_worker.inputs import Inputs
 from jobfarm_worker.job import Job
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import Call, ClaimedJob, JobResult
-from jobfarm_worker.registry import Handler
+from jobfarm_worker.registry import Handler, is_async
 from jobfarm_worker.reporter import Reporter
 from jobfarm_worker.running import failure, perform, perform_async
 from jobfarm_worker.scoreboard import Ending, Scoreboard
@@ -57,13 +57,12 @@ class Holder(Protocol):
 class HeldJob:
     """The worker's side of one lease. A short job of a plain handler has no task: each step calls the next."""
 
-    def __init__(self, claimed: ClaimedJob, *, handler: Handler, is_async: bool, holder: Holder) -> None:
+    def __init__(self, claimed: ClaimedJob, *, handler: Handler, holder: Holder) -> None:
         self.claimed = claimed
         self.runs_on = False
         """Whether its handler has not ended yet, be the job ours or not: what cannot be canceled takes its time."""
         self.has_slot = True
         self._handler = handler
-        self._is_async = is_async
         self._holder = holder
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(wake=self._woken)
@@ -138,7 +137,7 @@ class HeldJob:
         context.run(logs.enter, self.claimed)
         context.run(self._attempt.enter)
         self.runs_on = True
-        if self._is_async:
+        if is_async(self._handler):
             self._task = self._holder.tasks.start(self._run_async(job), context=context)
         else:
             call = functools.partial(context.run, perform, self._handler, job)

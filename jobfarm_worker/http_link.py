@@ -7,7 +7,6 @@ from urllib.parse import quote
 import httpx
 
 from jobfarm_client import wire
-from jobfarm_client.retrying import Policy
 from jobfarm_client.transport import Awaited, Options, Request, unreachable
 from jobfarm_worker.outbox import File
 from jobfarm_worker.protocol import Call, ClaimedJob
@@ -25,7 +24,7 @@ class HttpLink(Awaited):
     """
 
     def __init__(self, *, url: str, headers: dict[str, str]) -> None:
-        super().__init__(Options(url=url, headers=headers, timeout_s=wire.CONNECT_S, policy=Policy(retry_for_s=0.0)))
+        super().__init__(Options(url=url, headers=headers, timeout_s=wire.CONNECT_S, retry_for_s=0.0))
 
     async def call(self, call: Call, *, timeout_s: float) -> dict[str, Any]:
         return await self.sent(Request(method="POST", path=call.path, body=call.body, timeout_s=timeout_s))

@@ -29,18 +29,20 @@ _LONGEST_MODEL = 200
 _SMI = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
-def gathered(*, handlers: Sequence[str], concurrency: int, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+def gathered(handlers: Sequence[str], options: Options) -> dict[str, Any]:
     """The fields of the hello call; what cannot be found out is left out. Takes SMI_S seconds at most."""
     machine = {"cpus": os.cpu_count(), "memory_bytes": _memory_bytes()}
     return {
         "version": f"jobfarm-worker/{VERSION}",
         "host": socket.gethostname()[:255],
         "platform": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"[:200],
-        "handlers": list(handlers)[:_MOST_HANDLERS],
-        "concurrency": concurrency,
+        "handlers": [*handlers][:_MOST_HANDLERS],
+        "concurrency": options.concurrency,
         **{name: value for name, value in machine.items() if value},
         "gpus": gpus(),
-        **({"labels": dict(labels)} if labels else {}),  # an older farm knows none, and refuses the field
+        **(
+            {"labels": dict(options.labels)} if options.labels else {}
+        ),  # an older farm knows none, and refuses the field
     }
 
 
@@ -99,9 +101,7 @@ class Introduction:
 
     async def run(self) -> None:
         """Report at once, when a slot gets stuck or is stuck no more, and every minute if models are served."""
-        fields = await asyncio.to_thread(
-            gathered, handlers=list(self._handlers), concurrency=self._options.concurrency, labels=self._options.labels
-        )
+        fields = await asyncio.to_thread(gathered, sorted(self._handlers), self._options)
         has_changed = asyncio.Event()
         self._board.on_stuck = has_changed.set
         while True:

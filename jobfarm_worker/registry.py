@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jobfarm_worker.errors import BadOption
@@ -17,12 +17,8 @@ farm, again and again, and the farm gives this worker the jobs for them.
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
 
-class Handlers:
+class Handlers(dict[str, Handler]):
     """Handlers by kind, to be included in a worker or named on the command line (`module:handlers`)."""
-
-    def __init__(self) -> None:
-        self._by_kind: dict[str, Handler] = {}
-        self._is_async: dict[str, bool] = {}
 
     def handler(self, kind: str) -> Callable[[HandlerT], HandlerT]:
         """Decorator: this function runs jobs of this kind; raises BadOption if the kind has one already."""
@@ -37,45 +33,28 @@ class Handlers:
         """Let `function` run jobs of this kind; raises BadOption if the kind is taken."""
         if not callable(function):
             raise BadOption(f"The handler of {kind!r} is not a function.")
-        if kind in self._by_kind:
+        if kind in self:
             raise BadOption(f"Two handlers were given for the kind {kind!r}.")
-        self._by_kind[kind] = function
-        self._is_async[kind] = is_async(function)
+        self[kind] = function
 
     def include(self, other: "Handlers") -> None:
         """Take over all handlers of another set; raises BadOption for a kind that both have."""
         for kind, function in other.items():
             self.add(kind=kind, function=function)
 
-    def get(self, kind: str) -> Handler | None:
-        return self._by_kind.get(kind)
-
-    def is_async(self, kind: str) -> bool:
-        """Whether the function for this kind runs on the loop."""
-        return self._is_async[kind]
-
     @property
     def serve_models(self) -> bool:
-        return any(hasattr(function, "models") for function in self._by_kind.values())
+        return any(hasattr(function, "models") for function in self.values())
 
     async def models(self) -> list[str]:
         """The models that the handlers serve now, each once."""
-        sources = [function.models for function in self._by_kind.values() if hasattr(function, "models")]
+        sources = [function.models for function in self.values() if hasattr(function, "models")]
         return list(dict.fromkeys([name for source in sources for name in await source()]))
 
     async def loaded(self) -> list[str]:
         """The models that are in memory now, each once, of the handlers that can tell."""
-        sources = [function.loaded for function in self._by_kind.values() if hasattr(function, "loaded")]
+        sources = [function.loaded for function in self.values() if hasattr(function, "loaded")]
         return list(dict.fromkeys([name for source in sources for name in await source()]))
-
-    def items(self) -> list[tuple[str, Handler]]:
-        return sorted(self._by_kind.items(), key=lambda item: item[0])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._by_kind))
-
-    def __len__(self) -> int:
-        return len(self._by_kind)
 
 
 def is_async(function: Handler) -> bool:

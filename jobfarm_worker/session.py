@@ -202,13 +202,12 @@ class Session:
             self._free()
             self._let_return(give_back(claimed, farm=self.farm))
         else:
-            is_async = self._handlers.is_async(claimed.kind)
-            held = self._held[claimed.id] = HeldJob(claimed, handler=handler, is_async=is_async, holder=self)
+            held = self._held[claimed.id] = HeldJob(claimed, handler=handler, holder=self)
             held.start()
 
     def _refuse(self, claimed: ClaimedJob) -> None:
         """Fail the attempt rather than release it: released, it would come back to us at once, for ever."""
-        known = ", ".join(self._handlers)
+        known = ", ".join(sorted(self._handlers))
         log.warning("%s: no handler for this kind (there is: %s)", claimed, known)
         outcome = failure(f"This worker has no handler for the kind {claimed.kind!r}; it knows {known}.")
         self.board.count("failed")

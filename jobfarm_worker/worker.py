@@ -65,7 +65,7 @@ class Worker(Options):
         Raises Unauthorized when the key is wrong or gets revoked, WrongServer when no farm is at the address,
         Refused when the farm will not let this worker claim, BadOption when there is no handler.
         """
-        if not len(self._handlers):
+        if not self._handlers:
             raise BadOption("A worker needs at least one handler.")
         headers = self.headers(name=self.name)
         http = HttpLink(url=self.url, headers=headers)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobfarm_client import BadOption, Client, NewJob, NotUnique, Refused, Unauthorized, Unreachable
 from jobfarm_client.errors import BY_CODE, refusal
 from jobfarm_client.models import Event, Job, as_json
-from jobfarm_client.retrying import LONGEST_PAUSE_S, Patience, Policy
+from jobfarm_client.retrying import LONGEST_PAUSE_S, Patience
 from jobfarm_client.sse import Parser
 from tests.looped import looped
 
@@ -71,7 +71,7 @@ def refused(status: int, **data: Any) -> Refused:
 
 
 def patience(retry_for_s: float = 60.0) -> Patience:
-    return Policy(retry_for_s=retry_for_s, rng=random.Random(1)).patience()
+    return Patience(retry_for_s, rng=random.Random(1))
 
 
 class TestPatience:

@@ -261,7 +261,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         assert findings(job_health.queues) == [(Level.WARNING, self.SENTENCE)]
         assert ready("queues") == {
             "status": "warning",
-            "messages": ["Queues with jobs that none of their live workers may take: 1."],
+            "messages": ["Queues with jobs that no live worker takes: 1."],
         }
         assert self.SENTENCE in [finding.sentence for finding in live_queries.warnings()]
 
@@ -325,5 +325,5 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         ]
         assert ready("queues") == {
             "status": "warning",
-            "messages": ["Queues with pending jobs that no live worker serves: 1."],
+            "messages": ["Queues with jobs that no live worker takes: 1."],
         }
