@@ -40,9 +40,7 @@ def gathered(handlers: Sequence[str], options: Options) -> dict[str, Any]:
         "concurrency": options.concurrency,
         **{name: value for name, value in machine.items() if value},
         "gpus": gpus(),
-        **(
-            {"labels": dict(options.labels)} if options.labels else {}
-        ),  # an older farm knows none, and refuses the field
+        **({"labels": dict(options.labels)} if options.labels else {}),
     }
 
 
@@ -51,7 +49,7 @@ def announced(models: Sequence[str]) -> list[str]:
 
 
 def stuck(jobs: Sequence[int]) -> dict[str, list[int]]:
-    """The jobs that were taken away and still have their slots, if there are any: an older farm refuses the field."""
+    """The jobs that were taken away and still have their slots, if there are any."""
     return {"stuck": list(jobs)[:_MOST_STUCK]} if jobs else {}
 
 
