@@ -1,11 +1,11 @@
 """The navigation of all pages, as a context processor: `templates/base.html` loads no tag library for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from examples import config as examples
@@ -36,63 +36,29 @@ OPERATIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """A link of the navigation; `current` when the page that is shown lies under it."""
-
-    label: str
-    url: str
-    current: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Navigation:
-    """The links of the bar, and those of the operators' menu, which is marked while one of its own is."""
-
-    bar: list[Link]
-    menu: list[Link]
-    search: str  # where one can search, on a page that has nothing to search
-
-    @property
-    def is_in_menu(self) -> bool:
-        return any(link.current for link in self.menu)
-
-
 def navigation(request: HttpRequest) -> dict[str, object]:
     return {"navigation": SimpleLazyObject(partial(links, request))}
 
 
-def links(request: HttpRequest) -> Navigation:
+def links(request: HttpRequest) -> dict[str, Any]:
     """The links of the bar and of the operators' menu; the one nearest to the page at hand is marked as current."""
     bar, menu = _links(request, BAR), _links(request, OPERATIONS)
-    here = _nearest([url for _, url in bar + menu], request.path)
-    # A browser puts the focus on the field that an address names.
-    search = f"{_address('jobs:list')}#filter-text"
-    return Navigation(bar=_marked(bar, here), menu=_marked(menu, here), search=search)
+    here = _nearest([link["url"] for link in bar + menu], request.path)
+    for link in bar + menu:
+        link["current"] = link["url"] == here
+    # Where one can search, on a page that has nothing to search: a browser puts the focus on the field that it names.
+    search = f"{reverse('jobs:list')}#filter-text"
+    return {"bar": bar, "menu": menu, "is_in_menu": any(link["current"] for link in menu), "search": search}
 
 
-def _links(request: HttpRequest, those: Sequence[tuple[str, str, str | None]]) -> list[tuple[str, str]]:
-    is_guest = getattr(request, "session", {}).get("is_guest")
-    those = [link for link in those if not (is_guest and link[0] in FOR_MEMBERS)]
-    return [(label, url) for name, label, right in those if _may(request, right) and (url := _address(name))]
-
-
-def _marked(entries: list[tuple[str, str]], here: str | None) -> list[Link]:
-    return [Link(label=label, url=url, current=url == here) for label, url in entries]
-
-
-def _may(request: HttpRequest, right: str | None) -> bool:
-    if right is None:
-        return True
+def _links(request: HttpRequest, those: Sequence[tuple[str, str, str | None]]) -> list[dict[str, Any]]:
+    hidden = FOR_MEMBERS if getattr(request, "session", {}).get("is_guest") else ()
     user = getattr(request, "user", None)
-    return user is not None and user.has_perm(right)
-
-
-def _address(name: str) -> str:
-    try:
-        return reverse(name)
-    except NoReverseMatch:  # this site leaves that app out, or is being put together in a test
-        return ""
+    return [
+        {"label": label, "url": reverse(name)}
+        for name, label, right in those
+        if name not in hidden and (right is None or (user is not None and user.has_perm(right)))
+    ]
 
 
 def _nearest(urls: list[str], path: str) -> str | None:
