@@ -122,35 +122,6 @@ class State:
     ts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """`ok`: granted. `retry_after` in milliseconds: denied, when to ask again; granted, when the tokens that
-    were reserved may be used; None: granted at once. `state`: what to store; of a denial, what was given."""
-
-    ok: bool
-    retry_after: float | None
-    state: State | None
-
-
-def evaluate(
-    config: Config, state: State | None, *, now: int, count: float = 1.0, reserve: bool = False, offset: int = 0
-) -> Decision:
-    """Whether this limit grants `count` tokens at `now` (ms since the Unix epoch), and what is left then.
-
-    `state` None is a limit that was never used: full. `reserve` lets it go into debt, as far as `max_reserved`.
-    `offset` (ms, 0 up to the period) is the age of the first window where the configuration names no `start`. A clock
-    that goes back takes nothing away and gives nothing twice. `config.shards` is left to `evaluate_shards`. Raises
-    InvalidCount, and CountExceedsLimit for a count that can never be granted.
-    """
-    count = possible(config, count=count, reserve=reserve)
-    full = refilled(config, state, now=now, offset=offset)
-    remaining = State(full.value - count, full.ts)
-    if remaining.value >= 0:
-        return Decision(ok=True, retry_after=None, state=remaining)
-    ok = reserve and remaining.value >= config.floor
-    return Decision(ok=ok, retry_after=wait_ms(config, remaining, now=now), state=remaining if ok else state)
-
-
 def possible(config: Config, *, count: float, reserve: bool) -> float:
     """The count as a float. Raises InvalidCount, and CountExceedsLimit if no state at all could grant it."""
     number = finite(count)
@@ -205,35 +176,40 @@ def _first_ts(config: Config, now: int, offset: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """As Decision, for a whole limit: what to store for each shard, or of a denial what was given."""
+class Decision:
+    """`ok`: granted. `retry_after` in milliseconds: denied, when to ask again; granted, when the tokens that
+    were reserved may be used; None: granted at once. `states`: what to store for each shard; of a denial, what was
+    given."""
 
     ok: bool
     retry_after: float | None
     states: tuple[State | None, ...]
 
 
-def evaluate_shards(
+def evaluate(
     config: Config, states: Sequence[State | None], *, now: int, count: float = 1.0, reserve: bool = False,
     offset: int = 0,
-) -> Spread:  # fmt: skip
-    """Whether the limit as a whole grants `count`, and what each shard holds then.
+) -> Decision:  # fmt: skip
+    """Whether this limit grants `count` tokens at `now` (ms since the Unix epoch), and what each shard holds then.
 
-    `states` has `config.shards` entries; None is a shard that was never used, and counts as full. Tokens are taken from
-    the fullest shards first; only a reservation goes into debt, and then levels all of them. Otherwise as `evaluate`.
+    `states` has `config.shards` entries; None is a shard that was never used: full. Tokens are taken from the fullest
+    shards first; `reserve` lets it go into debt, as far as `max_reserved`, and then levels all of them. `offset` (ms, 0
+    up to the period) is the age of the first window where the configuration names no `start`. A clock that goes back
+    takes nothing away and gives nothing twice. Raises InvalidCount, and CountExceedsLimit for a count that can never be
+    granted.
     """
     count = possible(config, count=count, reserve=reserve)
     share = one_shard(config)
     full = [refilled(share, state, now=now, offset=offset) for state in states]
     remaining = math.fsum(state.value for state in full) - count
     if remaining >= -_slack(config):
-        return Spread(ok=True, retry_after=None, states=_taken(full, count))
+        return Decision(ok=True, retry_after=None, states=_taken(full, count))
     if reserve and remaining >= config.floor:
         level = State(remaining / len(full), max(state.ts for state in full))
         wait = wait_ms(share, level, now=now)
-        return Spread(ok=True, retry_after=wait, states=(level,) * len(full))
+        return Decision(ok=True, retry_after=wait, states=(level,) * len(full))
     wait = _until(config, full, count=count, now=now)
-    return Spread(ok=False, retry_after=wait, states=tuple(states))
+    return Decision(ok=False, retry_after=wait, states=tuple(states))
 
 
 def value_of_shards(config: Config, states: Sequence[State | None], *, now: int) -> float:

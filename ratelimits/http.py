@@ -1,4 +1,4 @@
-"""Limits on views and API routes: `@rate_limited(...)`, `Throttle` for django-ninja, and the headers that tell clients.
+"""Limits on views and API routes: `@rate_limited(...)`, and the headers that tell clients.
 
 The fields `RateLimit-Policy` and `RateLimit` are those of draft-ietf-httpapi-ratelimit-headers-11 (May 2026): lists
 (RFC 9651) of strings, each the name of a policy, with whole numbers as parameters: `q` quota, `w` window in seconds,
@@ -6,22 +6,18 @@ The fields `RateLimit-Policy` and `RateLimit` are those of draft-ietf-httpapi-ra
 9110's, in whole seconds, rounded up, and where both are sent `t` says the same.
 """
 
-import asyncio
 import functools
 import json
 import math
 import re
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
-from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja.throttling import BaseThrottle
 
 from live import addresses
 from postgres import connections
@@ -112,36 +108,6 @@ def rate_limited(
     return decorate
 
 
-class Throttle(BaseThrottle):
-    """A throttle for plain routes of django-ninja: `@api.get("/x", throttle=Throttle("searches"))`.
-
-    The arguments are those of `rate_limited`; a configuration needs its `name` here. django-ninja answers 429
-    with `Retry-After`; the middleware `report` adds the other headers and the body of our form. It asks
-    throttles of async routes on the event loop, where nothing may wait: those raise ImproperlyConfigured,
-    decorate them with `rate_limited`.
-    """
-
-    def __init__(
-        self, which: str | Config, *, key: Key = user_or_address, count: Count = 1.0, name: str | None = None
-    ) -> None:
-        if name is None and not isinstance(which, str):
-            raise ImproperlyConfigured("a Throttle with a configuration of its own needs a name")
-        self._rule = _rule(which, key=key, count=count, name=name or str(which))
-        self._mine = threading.local()  # one throttle serves all threads
-
-    def allow_request(self, request: HttpRequest) -> bool:
-        if _is_on_a_loop():
-            raise ImproperlyConfigured("an async route cannot have a Throttle: decorate it with @rate_limited")
-        answer = self._rule.ask(request).answer
-        self._mine.wait = None if answer else seconds(answer.retry_after)
-        return answer.ok
-
-    def wait(self) -> float | None:
-        """For how many seconds this thread's request was refused."""
-        wait: float | None = getattr(self._mine, "wait", None)
-        return wait
-
-
 def report(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
     """Middleware: the headers, and of a refusal the body, for limits that were asked where no response was at
     hand yet."""
@@ -215,11 +181,3 @@ def _quota(note: Note) -> str:
         return f'"{note.name}";r=0;t={seconds(note.answer.retry_after)}'
     remaining = max(0, math.floor(note.answer.remaining or 0))
     return f'"{note.name}";r={min(remaining, _LARGEST)}'
-
-
-def _is_on_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -22,7 +22,7 @@ from core.recent import Recent
 from observing import numbers
 from postgres import transactions
 from ratelimits import limits, queries
-from ratelimits.domain import Config, FixedWindow, TokenBucket, evaluate_shards, finite, possible, value_of_shards
+from ratelimits.domain import Config, FixedWindow, TokenBucket, evaluate, finite, possible, value_of_shards
 from ratelimits.errors import DeclaredLimit, InvalidConfig, LimitsDeadlocked, RateLimited, RepeatedLimit, UnknownLimit
 from ratelimits.limits import declare
 from ratelimits.models import KEY_LIMIT, Bucket, Limit
@@ -136,9 +136,9 @@ def check(
     as `limit`."""
     request = _request_of(LimitRequest(name=name, key=key, count=count, reserve=reserve, config=config))
     stored = queries.read(request.name, request.key, shards=request.config.shards)
-    spread = evaluate_shards(request.config, stored.states, now=stored.now_ms, count=request.count, reserve=reserve)
-    ok = spread.ok and not (throws and spread.retry_after is not None)
-    answer = Answer(ok=ok, retry_after=_wait(spread.retry_after))
+    decision = evaluate(request.config, stored.states, now=stored.now_ms, count=request.count, reserve=reserve)
+    ok = decision.ok and not (throws and decision.retry_after is not None)
+    answer = Answer(ok=ok, retry_after=_wait(decision.retry_after))
     return _or_raised(answer, name, key) if throws else answer
 
 

@@ -101,7 +101,7 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
             "declare TokenBucket FixedWindow limit limit_all LimitRequest check Answer get_value Value give_back reset",
             alias="ratelimits",
         ),
-        _names("ratelimits.http", "rate_limited Throttle address user_or_address"),
+        _names("ratelimits.http", "rate_limited address user_or_address"),
     ),
     "Usage and budgets": (
         _part("metering.operations", "declare Tokens make change remove balances of_job", alias="metering"),

@@ -96,7 +96,7 @@ BEGIN
     );
 END $$;
 
--- domain.evaluate_shards: whether the shards together grant what is asked, and what is left in each.
+-- domain.evaluate: whether the shards together grant what is asked, and what is left in each.
 CREATE FUNCTION ratelimits_spread(
     request ratelimits_request, held float8[], moments bigint[], now_ms bigint
 ) RETURNS ratelimits_plan LANGUAGE plpgsql IMMUTABLE AS $$

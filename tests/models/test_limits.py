@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from postgres import clock
 from ratelimits import operations, queries
-from ratelimits.domain import evaluate_shards, value_of_shards
+from ratelimits.domain import evaluate, value_of_shards
 from ratelimits.errors import CountExceedsLimit, RateLimited
 from ratelimits.models import Bucket
 from ratelimits.operations import Config, FixedWindow, LimitRequest, TokenBucket
@@ -176,7 +176,7 @@ class LimitsMachine(RuleBasedStateMachine):
         if name not in IN_SHARDS:
             return undivided
         stored = queries.read(name, "", shards=SHARDS)
-        spread = evaluate_shards(self._config(name), stored.states, now=stored.now_ms, count=count, reserve=reserve)
+        spread = evaluate(self._config(name), stored.states, now=stored.now_ms, count=count, reserve=reserve)
         assert undivided[0] or not spread.ok, "in shards it grants what the whole would not"
         return spread.ok, None if spread.retry_after is None else spread.retry_after / PERIOD_MS
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.domain import reservations
-from ratelimits.domain import Config, FixedWindow, State, TokenBucket, evaluate
+from ratelimits.domain import Config, FixedWindow, State, TokenBucket
+from tests.ratelimits.unit.undivided import evaluate
 
 MINUTE = timedelta(minutes=1)
 NOW = 1_700_000_012_345

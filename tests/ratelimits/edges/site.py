@@ -10,7 +10,7 @@ from ninja import NinjaAPI
 
 from jobfarm.urls import urlpatterns as of_the_farm
 from ratelimits import operations
-from ratelimits.http import Throttle, address, rate_limited
+from ratelimits.http import address, rate_limited
 from ratelimits.operations import FixedWindow, TokenBucket
 
 LONG = timedelta(days=1000)
@@ -51,18 +51,6 @@ class AsClass(View):
 api = NinjaAPI(urls_namespace="limited", docs_url=None, openapi_url=None)
 
 
-@api.get("/throttled", throttle=Throttle("test/two", key=lambda _: "throttled"))
-def throttled(request: HttpRequest) -> dict[str, str]:
-    """A route with a throttle."""
-    return {"answer": "done"}
-
-
-@api.get("/own", throttle=Throttle(TokenBucket(1, LONG), name="test/own", key=lambda _: None))
-def own(request: HttpRequest) -> dict[str, str]:
-    """A throttle with a configuration of its own."""
-    return {"answer": "done"}
-
-
 @api.get("/decorated")
 @rate_limited("test/two", key=lambda _: "decorated")
 def decorated(request: HttpRequest, n: int = 0) -> dict[str, int]:
@@ -74,12 +62,6 @@ def decorated(request: HttpRequest, n: int = 0) -> dict[str, int]:
 @rate_limited("test/two", key=lambda _: "decorated async")
 async def decorated_async(request: HttpRequest) -> dict[str, str]:
     """A decorated async route."""
-    return {"answer": "done"}
-
-
-@api.get("/throttled-async", throttle=Throttle("test/two"))
-async def throttled_async(request: HttpRequest) -> dict[str, str]:
-    """A throttle where none can be."""
     return {"answer": "done"}
 
 

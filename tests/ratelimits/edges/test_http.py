@@ -3,11 +3,9 @@
 import json
 import re
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.test import AsyncClient, Client, RequestFactory
 
@@ -78,39 +76,12 @@ class TestADecoratedView:
 
 
 class TestARouteOfNinja:
-    def test_with_a_throttle_is_told_in_the_same_form(self, client: Client) -> None:
-        first, _, third = (client.get("/t/api/throttled") for _ in range(3))
-        assert first.json() == {"answer": "done"}
-        assert first.headers["RateLimit"] == '"test/two";r=1'
-        assert third.status_code == 429
-        assert third.json()["error"] == "rate_limited"
-        assert third.json()["retry_after"] == int(third.headers["Retry-After"]) > THOUSAND_DAYS / 2 - 60
-        assert third.headers["RateLimit"].startswith('"test/two";r=0;t=')
-
-    def test_may_have_a_throttle_with_its_own_configuration(self, client: Client) -> None:
-        assert [client.get("/t/api/own").status_code for _ in range(2)] == [200, 429]
-        assert Bucket.objects.get().key == ""
-
     @pytest.mark.parametrize("path", ["/t/api/decorated?n=7", "/t/api/decorated-async"])
     def test_may_be_decorated(self, client: Client, path: str) -> None:
         answers = [client.get(path) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200, 200, 429]
         assert answers[0].headers["RateLimit"] == '"test/two";r=1'
         assert answers[2].json()["error"] == "rate_limited"
-
-    async def test_that_is_async_cannot_have_a_throttle_and_says_what_to_do(self, async_client: AsyncClient) -> None:
-        with pytest.raises(ImproperlyConfigured, match="decorate it with @rate_limited"):
-            await async_client.get("/t/api/throttled-async")
-
-    def test_needs_a_name_for_a_configuration(self) -> None:
-        with pytest.raises(ImproperlyConfigured):
-            http.Throttle(TokenBucket(1, timedelta(seconds=1)))
-
-    def test_with_a_throttle_works_without_the_middleware_too(self, client: Client, settings: Any) -> None:
-        settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if name != "ratelimits.http.report"]
-        answers = [client.get("/t/api/throttled") for _ in range(3)]
-        assert [answer.status_code for answer in answers] == [200, 200, 429]
-        assert int(answers[2].headers["Retry-After"]) > THOUSAND_DAYS / 2 - 60
 
 
 class TestAnAddress:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from postgres import connections
-from ratelimits.domain import Config, FixedWindow, State, evaluate_shards, one_shard, possible, refilled
+from ratelimits.domain import Config, FixedWindow, State, evaluate, one_shard, possible, refilled
 from ratelimits.errors import CountExceedsLimit
 from ratelimits.models import Bucket
 from tests.ratelimits.integration import database
@@ -170,7 +170,7 @@ class TestTheFallback:
         now = NOW + data.draw(st.integers(-5000, 100_000))
         count = round(config.most * share, 3)
         try:
-            spread = evaluate_shards(config, states, now=now, count=count, reserve=reserve, offset=7)
+            spread = evaluate(config, states, now=now, count=count, reserve=reserve, offset=7)
         except CountExceedsLimit:
             return
         database.put(config, states)
@@ -188,7 +188,7 @@ class TestTheFallback:
         request = database.parameters(config, count=0, reserve=True)
         [(granted, _, _)] = database.take_all([request], now=NOW, draw=0.5)
         assert granted
-        spread = evaluate_shards(config, states, now=NOW, count=0, reserve=True)
+        spread = evaluate(config, states, now=NOW, count=0, reserve=True)
         assert database.states(shards=2) == list(spread.states)
 
 

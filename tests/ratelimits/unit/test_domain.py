@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from ratelimits.domain import EPOCH, Decision, FixedWindow, State, TokenBucket, evaluate
+from ratelimits.domain import EPOCH, FixedWindow, State, TokenBucket
 from ratelimits.errors import CountExceedsLimit, InvalidConfig, InvalidCount
 from tests.looped import looped
+from tests.ratelimits.unit.undivided import Decision, evaluate
 
 SECOND = timedelta(seconds=1)
 NOW = 1_735_000_000_123

@@ -8,18 +8,10 @@ from itertools import pairwise
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from ratelimits.domain import (
-    Config,
-    FixedWindow,
-    State,
-    TokenBucket,
-    evaluate,
-    evaluate_shards,
-    one_shard,
-    refilled,
-    value_of_shards,
-)
+from ratelimits import domain
+from ratelimits.domain import Config, FixedWindow, State, TokenBucket, one_shard, refilled, value_of_shards
 from tests.ratelimits.unit.strategies import NOW, configs, shard_states
+from tests.ratelimits.unit.undivided import evaluate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +57,7 @@ def play(config: Config, calls: list[Call], *, reserving: bool) -> list[Granted]
         states = _pruned(config, states, now=now) if call.is_pruned else states
         count, reserve = call.share * config.most, reserving and call.reserve
         offset = math.floor(call.draw * config.period_ms)
-        spread = evaluate_shards(config, states, now=now, count=count, reserve=reserve, offset=offset)
+        spread = domain.evaluate(config, states, now=now, count=count, reserve=reserve, offset=offset)
         states = spread.states
         if spread.ok:
             granted.append(Granted(at=now + (spread.retry_after or 0), count=count))
@@ -129,7 +121,7 @@ def test_reservations_are_never_overtaken(config: Config, calls: list[Call]) -> 
 def test_who_wants_more_waits_longer(data: st.DataObject, config: Config, shares: list[float]) -> None:
     states = data.draw(shard_states(config))
     waits = [
-        evaluate_shards(config, states, now=NOW, count=share * config.most).retry_after or 0 for share in sorted(shares)
+        domain.evaluate(config, states, now=NOW, count=share * config.most).retry_after or 0 for share in sorted(shares)
     ]
     assert all(shorter <= longer + 1e-6 for shorter, longer in pairwise(waits))
 
@@ -144,7 +136,7 @@ def test_the_moment_to_try_again_never_moves_away(
     states, now, promised = data.draw(shard_states(config)), NOW, math.inf
     for step in [0, *steps]:
         now += step
-        spread = evaluate_shards(config, states, now=now, count=share * config.most)
+        spread = domain.evaluate(config, states, now=now, count=share * config.most)
         if spread.ok:
             return
         assert now + (spread.retry_after or 0) <= promised + 1e-3
@@ -157,7 +149,7 @@ def test_who_waits_as_long_as_told_is_granted_and_not_a_millisecond_too_late(
 ) -> None:
     states = data.draw(shard_states(config))
     count = share * config.most
-    spread = evaluate_shards(config, states, now=NOW, count=count)
+    spread = domain.evaluate(config, states, now=NOW, count=count)
     assume(not spread.ok)
     then = NOW + math.ceil(spread.retry_after or 0)
     # Half a token in a million: sums of binary fractions may miss the very moment by their last bit.
@@ -176,7 +168,7 @@ def test_a_clock_that_goes_back_takes_nothing(config: Config, value: float, ago:
 def test_shards_lose_and_make_no_tokens(data: st.DataObject, config: Config, share: float, reserve: bool) -> None:
     states = data.draw(shard_states(config))
     before = value_of_shards(config, states, now=NOW)
-    spread = evaluate_shards(config, states, now=NOW, count=share * config.most, reserve=reserve)
+    spread = domain.evaluate(config, states, now=NOW, count=share * config.most, reserve=reserve)
     after = value_of_shards(config, spread.states, now=NOW)
     taken = share * config.most if spread.ok else 0
     assert abs(before - taken - after) <= 1e-6 * max(1, abs(before))
@@ -186,7 +178,7 @@ def test_shards_lose_and_make_no_tokens(data: st.DataObject, config: Config, sha
 def test_one_shard_is_an_undivided_limit(config: Config, share: float, reserve: bool, value: float) -> None:
     state, count = State(min(value, config.most), NOW - 1234), share * config.most
     whole = evaluate(config, state, now=NOW, count=count, reserve=reserve)
-    spread = evaluate_shards(config, [state], now=NOW, count=count, reserve=reserve)
+    spread = domain.evaluate(config, [state], now=NOW, count=count, reserve=reserve)
     assert (spread.ok, spread.states[0] == whole.state) == (whole.ok, True) or _differ_in_a_bit(whole, spread)
     assert (spread.retry_after is None) == (whole.retry_after is None)
 

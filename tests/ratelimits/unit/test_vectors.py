@@ -1,15 +1,13 @@
 """Every unsharded vector on the Python algebra."""
 
-from collections.abc import Callable
-
 import pytest
 
-from ratelimits.domain import Decision, State, evaluate, evaluate_shards
+from ratelimits.domain import State
 from ratelimits.errors import CountExceedsLimit
 from tests.looped import looped
+from tests.ratelimits.unit.undivided import Decision, evaluate
 from tests.ratelimits.unit.vectors import Sequence, Step, close, sequences
 
-Decide = Callable[[Step, State | None], Decision | None]
 SEQUENCES = [pytest.param(each, id=f"{each.group}-{each.id}") for each in sequences(sharded=False)]
 
 
@@ -26,17 +24,6 @@ def decide(step: Step, state: State | None) -> Decision | None:
         return None
 
 
-def decide_as_one_shard(step: Step, state: State | None) -> Decision | None:
-    """The algebra of shards, of which there is one."""
-    try:
-        spread = evaluate_shards(
-            step.config, [state], now=step.now, count=step.count, reserve=step.reserve, offset=step.offset
-        )
-    except CountExceedsLimit:
-        return None
-    return Decision(ok=spread.ok, retry_after=spread.retry_after, state=spread.states[0])
-
-
 def same(decision: Decision | None, expect: dict[str, object]) -> bool:
     """Whether the answer is the vector's."""
     if decision is None or "error" in expect:
@@ -51,16 +38,15 @@ def stored(state: State | None, expect: dict[str, object]) -> bool:
     return close(state.value, expect["value"]) and state.ts == expect["ts"]  # type: ignore[arg-type]
 
 
-@looped("algebra", [decide, decide_as_one_shard])
 @looped("sequence", SEQUENCES)
-def test_answers_every_step_as_the_vectors_do(sequence: Sequence, algebra: Decide) -> None:
+def test_answers_every_step_as_the_vectors_do(sequence: Sequence) -> None:
     states: dict[str, State | None] = {}
     for step in sequence.steps:
         state = states.get(step.key)
         if step.op == "reset":
             states[step.key] = None
         else:
-            decision = algebra(step, state)
+            decision = decide(step, state)
             assert same(decision, step.expect), (step, state, decision)
             if decision is not None and step.op == "limit":
                 states[step.key] = decision.state
