@@ -15,9 +15,3 @@ from core.administration.tables import (
     Untouched,
     registered,
 )
-
-__all__ = [
-    "AT_ONCE", "COUNTED", "BoundedChangeList", "BoundedList", "Counted", "NOTHING", "OnSite", "Operated", "Paged",
-    "Part", "ReadOnly", "Untouched", "among", "by_day", "by_flag", "carry_out", "is_confirmed", "known",
-    "link", "on_each", "on_one", "on_site", "preformatted", "question", "recent", "registered", "shown",
-]  # fmt: skip

@@ -43,13 +43,3 @@ from jobs.models.work import (
     with_status,
 )
 from jobs.models.workers import Fair, Queue, Requirement, Weight, Worker
-
-__all__ = [
-    "ALL_JOBS", "Attempt", "Bulk", "BulkItem", "Charge", "Checkpoint", "ConcurrencyKey",
-    "ContentDeletion", "ENDED_ONES", "Edge",
-    "EndedStep", "Fair", "Flow", "FlowTemplate", "HealthScore", "IdempotencyKey", "Input", "Job", "JobQuerySet", "Kind",
-    "LIVING", "Lane", "Live", "Mark", "Offspring", "Origin", "Outcome", "OutputChunk", "PausedOwner", "Process",
-    "Queue", "RUNNING", "Reachability", "Requirement", "ResultFile", "Rollup", "RollupWatermark", "SavedFilter",
-    "Served", "Share", "Signal", "Stage", "Step", "Suspension", "Tag", "UniqueKey", "Upload", "Usage", "UsageDelta",
-    "ViewToken", "WAITING", "Weight", "Worker", "WorkerFacts", "keeps_content", "valid_name", "with_status",
-]  # fmt: skip

@@ -76,24 +76,3 @@ from jobs.queries.rollups import first_event, moments
 from jobs.queries.submits import Stored
 from jobs.queries.workers import OfferedModel, offered_models
 from jobs.registry import CHECKS, CHORES, CONTENT
-
-__all__ = [
-    "allowed", "authenticate", "Beat", "bound_keys", "broken_jobs", "bulk", "cancel", "cancel_many", "Cancellation",
-    "change_priority", "check_content", "check_payload", "check_start", "check_submit", "check_template",
-    "checked_result", "checkpoint", "CHECKS", "CHORES", "claim", "ClaimedJob", "clone", "CONTENT", "count_ended",
-    "create_kind",
-    "create_view_token", "create_worker", "declare", "declared", "delete_orphaned_files", "delete_upload", "Discard",
-    "drain", "ended", "ensure_worker", "expire", "expires_at", "find", "finish", "finish_and_claim", "Finished",
-    "first_event", "flows", "forget_requirements", "heartbeat", "heartbeats", "introduce", "JobOptions", "jobs_of",
-    "JobSnapshot", "keep_result", "keep_upload", "Kind", "known_kind", "last_attempts", "last_errors", "Lease", "Link",
-    "links", "lock_waiting", "measure_usage", "moments", "Move", "move_link", "NewJob", "next_due_s", "offered_models",
-    "OfferedModel", "on_behalf_of", "once", "output_text", "pause", "pause_key", "pause_owner", "pictures",
-    "preferring_loaded", "Prepared", "put_file", "queue_of_model", "read_input", "rechecked", "recognize",
-    "recount_usage", "register_links", "release", "Repeatable", "repeatable", "reroute", "RESULT", "result_file",
-    "resume", "resume_key", "resume_owner", "resync", "retry", "revoke", "revoke_view_token", "roll_up", "rotate_key",
-    "run_now", "score_also", "score_yesterday", "seen", "sees_all", "set_ages_after", "set_ceiling", "set_fair",
-    "set_labels", "setting_of", "share", "signal", "signal_by_key", "snapshot", "statuses", "store", "store_flow",
-    "store_recent", "Stored", "submit", "submit_child", "submit_flow", "submit_many", "SubmittedFlow", "Sweep", "sweep",
-    "sync", "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used", "view_token", "Wait", "was_replaced",
-    "whole_payload", "withdraw", "workers_for", "write_output", "write_outputs",
-]  # fmt: skip

@@ -6,9 +6,3 @@ from metering.operations.budgets import Balance, announce, balances, change, mak
 from metering.operations.meter import METER, forget_known
 from metering.operations.rollup import COUNT_USAGE, TOPIC, amount, forget, of_job, roll_up
 from metering.registry import declare
-
-__all__ = [
-    "COUNT_USAGE", "METER", "OverBudget", "TOPIC", "Period", "Balance", "Tokens", "Unit", "Written", "amount",
-    "announce", "change", "declare", "expected", "forget", "forget_known", "make", "of_job", "remove", "roll_up",
-    "balances", "used",
-]  # fmt: skip

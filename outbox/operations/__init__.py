@@ -33,12 +33,3 @@ from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, record, rec
 from outbox.operations.replays import MOST_COUNTED, count_matching, find_replay, replay, replay_matching, stop_replay
 from outbox.operations.sending import Background, send
 from outbox.queries import listens
-
-__all__ = [
-    "MOST_COUNTED", "Health", "NO_RESULT", "OPERATE", "PATTERNS", "TOO_LARGE", "TYPES", "Answer", "Background",
-    "BadUrl", "Filter", "NewEvent", "OutboxError", "Target", "Wanted", "call_back", "callback", "change",
-    "count_matching", "create", "delete", "disable", "find", "find_message", "find_replay", "forget_callbacks",
-    "health", "is_operator", "listens", "may_operate", "messages_visible_to", "operable", "pause", "record",
-    "record_all", "register_scheme", "replay", "replay_matching", "resume", "rotate", "sees_all", "send", "send_test",
-    "stop_replay", "target", "visible_to",
-]  # fmt: skip

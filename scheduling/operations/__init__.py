@@ -34,12 +34,3 @@ from scheduling.operations.crons import (
 from scheduling.operations.endings import Failures, in_batches, is_away, reason_of
 from scheduling.operations.functions import Cancellation, action, cancel, mutation, run_after, run_again, run_at
 from scheduling.operations.retention import keep, prune, retain
-
-__all__ = [
-    "Backoff", "Cancellation", "Health", "Json", "Kind", "Missed", "OutsideConnection", "OutsideProcess",
-    "OutsideThread", "Overlap", "Retry", "SchedulingError", "SecondConnection", "Status", "CancelVerdict", "Failures",
-    "WriteOutsideMutation", "action", "cancel", "checked_name", "cron", "daily", "declare", "edit", "fire_due",
-    "follow_code", "hasten", "health", "hourly", "interval", "in_batches", "is_away", "is_editable", "is_internal",
-    "keep", "living", "make", "monthly", "mutation", "pause", "prune", "resume", "retain", "reason_of", "remove", "run_after",
-    "run_again", "run_at", "run_due", "run_now", "sweep", "sync_crons", "upcoming", "weekly",
-]  # fmt: skip

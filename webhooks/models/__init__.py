@@ -32,12 +32,3 @@ from webhooks.models.resources import (
     StripeSubscription,
     is_flag,
 )
-
-__all__ = [
-    "TYPES", "Activity", "ActivityDigest", "CatalogModel", "ClerkMembership", "ClerkOrganization", "ClerkSession",
-    "ClerkUser", "ConfluenceComment", "ConfluencePage", "Delivery", "DeliveryAttempt", "GithubDeployment",
-    "GithubDeploymentStatus", "GithubIssue", "GithubPullRequest", "GithubPush", "GithubRepository", "GithubReview",
-    "JiraComment", "JiraIssue", "JobStart", "ModelServer", "Reconciliation", "Refusal", "Resource", "ResourceType",
-    "Rule", "SandboxRun", "SandboxSession", "SandboxTelemetry", "SandboxToken", "SandboxToolUse", "Secret",
-    "StripeCustomer", "StripeInvoice", "StripeSubscription", "is_flag",
-]  # fmt: skip

@@ -8,10 +8,3 @@ from webhooks.operations.ingest import Kept, Verdict, judge, keep
 from webhooks.operations.job_starts import Trial, broken_rules, check_rule, start_again, try_rule
 from webhooks.operations.maintenance import Health, drain_sandbox_queue, health, reconcile, refresh_model_catalog
 from webhooks.operations.secrets import Sent, add, create_token, retire, revoke_tokens, rotate, send
-
-__all__ = [
-    "Event", "Filter", "Health", "Kept", "Sent", "Source", "Status", "Trial", "Verdict", "WebhooksError", "add",
-    "broken_rules", "check_rule", "count_matching", "create_token", "drain_sandbox_queue", "health", "judge", "keep",
-    "process", "process_batch", "receives", "reconcile", "refresh_model_catalog", "replay", "replay_matching",
-    "retire", "revoke_tokens", "rotate", "send", "start_again", "try_rule",
-]  # fmt: skip
