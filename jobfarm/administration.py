@@ -161,8 +161,7 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
     ("Webhooks", False, [
         ("webhooks.Delivery", "inbox"), ("webhooks.Rule", "rule"), ("webhooks.JobStart", "start"),
         ("webhooks.Activity", "timeline"), ("webhooks.Refusal", "block"),
-        ("webhooks.Secret", "key"), ("webhooks.SandboxToken", "vpn_key"), ("webhooks.Reconciliation", "healing"),
-        ("webhooks.ModelServer", "smart_toy"),
+        ("webhooks.Secret", "key"), ("webhooks.SandboxToken", "vpn_key"), ("webhooks.ModelServer", "smart_toy"),
     ]),
     ("Outbox", False, [("outbox.Endpoint", "outbox"), ("outbox.Message", "outgoing_mail")]),
     ("OpenAI's API", False, [

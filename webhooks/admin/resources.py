@@ -152,9 +152,3 @@ class CatalogModelInline(administration.Part):
 class ModelServerAdmin(administration.ReadOnly):
     list_display = ["url", "polled_at", "answered_at", "error"]
     inlines = [CatalogModelInline]
-
-
-@admin.register(models.Reconciliation)
-class ReconciliationAdmin(administration.BoundedList):
-    list_display = ["id", "ran_at", "deliveries_without_run", "jobs_without_end", "files_without_job"]
-    list_filter = [administration.by_day("ran_at")]

@@ -20,7 +20,6 @@ from webhooks.models.resources import (
     JiraComment,
     JiraIssue,
     ModelServer,
-    Reconciliation,
     Resource,
     ResourceType,
     SandboxRun,

@@ -352,19 +352,3 @@ class CatalogModel(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} at {self.server_id}"
-
-
-class Reconciliation(models.Model):
-    """One round of looking for what fell through: what was found and what of it was mended."""
-
-    ran_at = models.DateTimeField(db_default=Now())
-    deliveries_without_run = models.PositiveIntegerField(help_text="Scheduled again.")
-    jobs_without_end = models.PositiveIntegerField(help_text="Past their lease or their time; ended.")
-    files_without_job = models.PositiveIntegerField(help_text="Deleted.")
-    details = models.JSONField(default=dict, help_text="The first hundred of each.")
-
-    class Meta:
-        ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"reconciliation #{self.pk}"

@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs import operations as jobs
@@ -24,7 +23,7 @@ from scheduling import operations as scheduling
 from webhooks.domain import bodies
 from webhooks.domain.deliveries import Source
 from webhooks.errors import CannotOpen
-from webhooks.models import CatalogModel, ModelServer, Reconciliation
+from webhooks.models import CatalogModel, ModelServer
 from webhooks.operations import attempts
 from webhooks.operations.secrets import live_secrets, unseal
 from webhooks.queries import inbox
@@ -34,7 +33,6 @@ log = logging.getLogger(__name__)
 LATE_S: Final = 120.0
 STUCK_BATCH: Final = 500
 _MOST_DETAILS: Final = 100
-_KEPT: Final = 2000  # rounds: a week, at one every five minutes
 PROCESS: Final = f"{attempts.process.__module__}.{attempts.process.__qualname__}"
 
 
@@ -42,25 +40,23 @@ PROCESS: Final = f"{attempts.process.__module__}.{attempts.process.__qualname__}
 def reconcile() -> dict[str, Any]:
     """Find and mend: deliveries that nothing will process, jobs past their lease or time, files that no job knows.
 
-    What a round found is kept as a row of its own; also the result: how many of each. What of it fails keeps the rest
-    from nothing, and is in the row and in the error that it ends with.
+    How many of each, and the first hundred. What of it fails keeps the rest from nothing, and is in the error that it
+    ends with.
     """
     failures = scheduling.Failures()
     deliveries: list[int] = []
     files: list[str] = []
-    ended = {"taken_back": 0, "expired": 0}
+    ended = 0
     with failures.aside("deliveries"):
         deliveries = reschedule_stuck()
     with failures.aside("jobs"):
         swept = jobs.sweep()
-        ended = {"taken_back": swept.taken_back, "expired": swept.expired}
+        ended = swept.taken_back + swept.expired
     with failures.aside("files"):
         files = jobs.delete_orphaned_files(now=clock.now())
-    findings = {"deliveries": deliveries, "jobs": ended, "files": files[:_MOST_DETAILS]}
-    failed: dict[str, Any] = {"failed": dict(failures.reasons)} if failures.reasons else {}
-    numbers = report(findings=findings | failed, files=len(files))
     failures.raise_any()
-    return numbers
+    numbers = {"deliveries_without_run": len(deliveries), "jobs_without_end": ended, "files_without_job": len(files)}
+    return numbers | {"deliveries": deliveries[:_MOST_DETAILS], "files": files[:_MOST_DETAILS]}
 
 
 @scheduling.mutation
@@ -79,23 +75,6 @@ def reschedule_stuck() -> list[int]:
             else:
                 attempts.record_failure(delivery=row.id, row_pointer=row.row_pointer, error=row.error)
     return [row.id for row in rows if f"delivery {row.id}" not in failures.reasons]
-
-
-@scheduling.mutation
-def report(*, findings: dict[str, Any], files: int) -> dict[str, Any]:
-    """Keep what a round found; the same as numbers."""
-    numbers = {
-        "deliveries_without_run": len(findings["deliveries"]),
-        "jobs_without_end": findings["jobs"]["taken_back"] + findings["jobs"]["expired"],
-        "files_without_job": files,
-    }
-    details = findings | {"deliveries": findings["deliveries"][:_MOST_DETAILS]}
-    with transaction.atomic():
-        Reconciliation.objects.create(details=details, **numbers)
-        oldest = Reconciliation.objects.order_by("-pk").values_list("pk", flat=True)[_KEPT - 1 : _KEPT]
-        Reconciliation.objects.filter(pk__lt=next(iter(oldest), 0)).delete()
-        live.touch("reconciliations")
-    return numbers
 
 
 # One transaction each: large enough that its commit is shared by many, small enough to be run again when it collides.

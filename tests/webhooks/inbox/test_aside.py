@@ -12,7 +12,7 @@ from scheduling.errors import SomeFailed
 from scheduling.operations import retention
 from tests.webhooks.inbox.support import receive
 from tests.webhooks.inbox.test_maintenance import HOUR, age, lose_runs, telemetry
-from webhooks.models import Delivery, DeliveryAttempt, Reconciliation
+from webhooks.models import Delivery, DeliveryAttempt
 from webhooks.operations import attempts, drain_sandbox_queue, maintenance, reconcile
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -78,8 +78,6 @@ def test_a_part_of_reconciliation_that_fails_keeps_the_others_from_nothing(
     with pytest.raises(SomeFailed, match=f"OverflowError: {step}"):
         reconcile()
     assert len(done) == 2
-    [(_, reason)] = Reconciliation.objects.get().details["failed"].items()
-    assert reason == f"OverflowError: {step}"
 
 
 @pytest.fixture
