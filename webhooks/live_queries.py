@@ -156,8 +156,7 @@ def activity(
 
 @_shown("activity-digest", topics=lambda: ["activity"], at_most_every_s=5.0)
 def digest() -> Mapping[str, Any]:
-    now = clock.now().astimezone(UTC)
-    return {"digest": feed.digest(day=now.date(), now=now)}
+    return {"digest": feed.digest(clock.now().astimezone(UTC).date())}
 
 
 def _status(row: Delivery) -> dict[str, Any]:

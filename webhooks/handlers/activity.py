@@ -1,9 +1,8 @@
 """Emitting activity: one line for what people would want to read of an event."""
 
 from dataclasses import KW_ONLY, dataclass
-from datetime import date, datetime
+from datetime import datetime
 
-from django.db import transaction
 from django.db.models import Model
 
 from live import operations as live
@@ -32,10 +31,8 @@ def emit(event: Event, *lines: Line) -> None:
     """Emit lines for a delivery, in its transaction. Those that it emitted before a replay stay as they are."""
     if not lines:
         return
-    rows = [_row(event, n, line) for n, line in enumerate(lines)]
-    queries.write_activity(rows)
+    queries.write_activity([_row(event, n, line) for n, line in enumerate(lines)])
     live.touch(TOPIC)
-    _forget_digests({row.at.date() for row in rows}, today=event.received_at.date())
 
 
 def _row(event: Event, n: int, line: Line) -> Activity:
@@ -52,14 +49,6 @@ def _row(event: Event, n: int, line: Line) -> Activity:
         resource=resource or "",
         link=line.link,
     )
-
-
-def _forget_digests(days: set[date], *, today: date) -> None:
-    """Days that are over may have been summed up already. After the commit: who sums up again then sees these lines,
-    and the mutation does not collide with its neighbours over this small table."""
-    late = sorted(day for day in days if day < today)
-    if late:
-        transaction.on_commit(lambda: queries.forget_digests(*late), robust=True)
 
 
 def _cut(text: str, length: int) -> str:

@@ -16,7 +16,7 @@ from webhooks.domain import rules, staleness
 from webhooks.domain.deliveries import StartOutcome
 from webhooks.domain.parts import ABSENT
 from webhooks.domain.staleness import Version
-from webhooks.models import Activity, ActivityDigest, Delivery, JobStart, Resource, Rule, SandboxTelemetry
+from webhooks.models import Activity, Delivery, JobStart, Resource, Rule, SandboxTelemetry
 
 
 def upsert(table: type[Resource], external_id: str, version: Version, /, **document: Any) -> bool:
@@ -93,12 +93,6 @@ def newest_activity(
 def count_activity(day: date, *by: str, most: int = 1000) -> list[dict[str, Any]]:
     groups = _of(day).values(*by).annotate(entries=Count("id")).order_by("-entries", *by)
     return list(groups[:most])
-
-
-def forget_digests(*days: date) -> int:
-    """Drop what is stored of these days, or of all days if none is given; how many that were."""
-    stored = ActivityDigest.objects.filter(day__in=days) if days else ActivityDigest.objects.all()
-    return stored.delete()[0]
 
 
 def activity_of_delivery(delivery: int) -> list[Activity]:
