@@ -3,7 +3,6 @@
 import logging
 import secrets
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -11,14 +10,16 @@ from allauth.account.adapter import get_adapter
 from allauth.account.views import LogoutView
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
-from allauth.socialaccount.models import SocialAccount
-from allauth.socialaccount.providers.openid_connect import views as oidc
+from allauth.socialaccount.models import SocialAccount, SocialApp
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView, OAuth2View
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
+from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
 from django.contrib import auth
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.forms import EmailField
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from requests import RequestException
@@ -26,6 +27,7 @@ from requests import RequestException
 from accounts import operations
 from accounts.errors import AccountsError
 from accounts.http import for_members
+from core.values import dumps
 from postgres import clock
 
 logger = logging.getLogger(__name__)
@@ -33,11 +35,10 @@ _CLOCKS_S: Final = 300  # by which those of a provider and of this farm may diff
 PROVIDER: Final = "sso"  # in the addresses of the provider that the OIDC_ variables name
 _MARK: Final = "is_by_sso"
 _BY_PROXY: Final = "named_by_proxy"
+_TEXTS: Final = {"sub", "preferred_username", "email", "name", "given_name", "family_name"}
 
 
 class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth ships no types
-    """What this farm decides of other sites' people."""
-
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:  # noqa: ARG002  # allauth's signature
         """Whom the team's provider knows may come; whom another site knows, where people sign up by themselves."""
         return sociallogin.account.provider == PROVIDER or bool(settings.JOBFARM["SIGN_UP"])
@@ -65,12 +66,22 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth shi
         operations.audit("log_in_failed", None, f"single sign-on{detail}")
 
 
+class Endpoints(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
+    """What a provider's discovery names. One that names no page for claims says all in its ID token."""
+
+    def complete_login(self, request: HttpRequest, app: Any, token: Any, **more: Any) -> Any:
+        if not self.openid_config.get("userinfo_endpoint"):
+            app.settings = {**app.settings, "fetch_userinfo": False}
+        return super().complete_login(request, app, token, **more)
+
+
 class Provider(OpenIDConnectProvider):  # type: ignore[misc]
     """An OpenID provider, whose answers are bound to the log-in that asked: by a proof key, and a nonce in its token,
     which allauth has none of."""
 
     package = "allauth.socialaccount.providers.openid_connect"
     pkce_enabled_default = True
+    oauth2_adapter_class = Endpoints
 
     def redirect(self, request: HttpRequest, process: str, *args: Any, **more: Any) -> HttpResponse:
         """To the provider. The nonce is kept with the state of this log-in, which is good once."""
@@ -81,11 +92,28 @@ class Provider(OpenIDConnectProvider):  # type: ignore[misc]
 
     def sociallogin_from_response(self, request: HttpRequest, response: dict[str, Any]) -> Any:
         """Whom it speaks of. Who had that `sub` at an issuer that was here before (OIDC_ISSUER) is somebody else."""
+        response = {part: _storable(claims) for part, claims in response.items()}
         login = super().sociallogin_from_response(request, response)
         if issuer := response.get("id_token", {}).get("iss"):
             known = SocialAccount.objects.filter(provider=login.account.provider, uid=login.account.uid)
             known.filter(extra_data__id_token__iss__isnull=False).exclude(extra_data__id_token__iss=issuer).delete()
         return login
+
+
+def _storable(claims: dict[str, Any]) -> dict[str, Any]:
+    """What a provider says of somebody. A number for a text is one; what else it gave for one is left out. Raises
+    PermissionDenied for what no row can hold."""
+    given = {
+        name: str(value) if type(value) in {int, float} and name in _TEXTS else value for name, value in claims.items()
+    }
+    said = {name: value for name, value in given.items() if name not in _TEXTS or isinstance(value, str)}
+    try:
+        dumps(said)
+    except ValueError as error:
+        raise PermissionDenied(f"the claims cannot be kept: {error}") from None
+    if not 0 < len(said.get("sub", "")) <= SocialAccount._meta.get_field("uid").max_length:
+        raise PermissionDenied("the claims name nobody")
+    return said
 
 
 def come_in(request: HttpRequest, user: User, sociallogin: Any) -> None:
@@ -109,7 +137,7 @@ def come_by_proxy(request: HttpRequest) -> bool:
     try:
         user = operations.person_of_proxy(
             get_adapter(request).clean_username(name, shallow=True),
-            email=request.headers.get(settings.REMOTE_EMAIL_HEADER or "-", ""),
+            email=_address(request.headers.get(settings.REMOTE_EMAIL_HEADER or "-", "")),
             groups=None if groups is None else map(str.strip, groups.split(",")),
         )
     except (AccountsError, ValidationError) as refusal:
@@ -122,6 +150,13 @@ def come_by_proxy(request: HttpRequest) -> bool:
     request.session[_BY_PROXY] = name
     operations.audit("log_in", user, "header")
     return True
+
+
+def _address(text: str) -> str:
+    try:
+        return str(EmailField(max_length=254, required=False).clean(text))
+    except ValidationError:
+        return ""
 
 
 def follow_proxy(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
@@ -146,19 +181,21 @@ def _named(request: HttpRequest) -> str:
     return ""
 
 
-def _while_it_is_there(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    @wraps(view)
+def _while_it_is_there(view: type[OAuth2View]) -> Callable[..., HttpResponse]:
     def guarded(request: HttpRequest, provider_id: str) -> HttpResponse:
         try:
-            return view(request, provider_id)
+            answer: HttpResponse = view.adapter_view(Endpoints(request, provider_id))(request)
+        except SocialApp.DoesNotExist:
+            raise Http404 from None
         except RequestException as error:
             logger.warning("The provider of single sign-on cannot be reached: %s", error)
             return render(request, "socialaccount/authentication_error.html", status=503)
+        return answer
 
     return guarded
 
 
-log_in, call_back = _while_it_is_there(oidc.login), _while_it_is_there(oidc.callback)
+log_in, call_back = _while_it_is_there(OAuth2LoginView), _while_it_is_there(OAuth2CallbackView)
 
 
 class LogOut(LogoutView):  # type: ignore[misc]
@@ -174,9 +211,7 @@ class LogOut(LogoutView):  # type: ignore[misc]
         if not self.request.session.get(_MARK):
             return here
         try:
-            end: str | None = oidc.OpenIDConnectOAuth2Adapter(self.request, PROVIDER).openid_config.get(
-                "end_session_endpoint"
-            )
+            end: str | None = Endpoints(self.request, PROVIDER).openid_config.get("end_session_endpoint")
         except RequestException as error:
             logger.warning("The provider of single sign-on cannot be reached: %s", error)
             return here

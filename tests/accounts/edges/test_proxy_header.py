@@ -57,6 +57,11 @@ class TestATrustedProxy:
         ada.refresh_from_db()
         assert (User.objects.count(), ada.is_staff, ada.groups.exists()) == (1, True, False)
 
+    def test_lets_in_without_an_address_that_is_none(self, browser: Browser) -> None:
+        for name, address in (("ada", "x" * 300 + "@example.com"), ("eve", "none")):
+            assert browser(name, Email=address).get(PAGE).status_code == 302
+        assert set(User.objects.values_list("username", "email")) == {("ada", ""), ("eve", "")}
+
     def test_leads_to_no_other_site(self, browser: Browser) -> None:
         assert browser("ada").get("/accounts/login/?next=//evil.example/").headers["location"] == "/"
 

@@ -119,9 +119,11 @@ class TestComingIn:
         assert (person.username != "ada", User.objects.count()) == (True, 2)
 
     def test_does_without_a_page_for_claims(self, provider: Provider, settings: Settings) -> None:
-        tie(settings, provider.url, fetch_userinfo=False)
-        come(provider)
-        assert groups() == ["operators"]
+        for says_so in ({"fetch_userinfo": False}, {"openid_configuration_overrides": {"userinfo_endpoint": None}}):
+            Group.objects.filter(name="operators").delete()
+            tie(settings, provider.url, **says_so)
+            come(provider)
+            assert groups() == ["operators"]
 
     def test_lasts_an_hour_however_much_is_done_in_it(self, provider: Provider) -> None:
         browser = come(provider)
@@ -153,6 +155,36 @@ class TestClaims:
         provider.knows("1", **ADA | {"groups": claim})
         come(provider)
         assert groups() == (["operators"] if isinstance(claim, str) else [])
+
+    @pytest.mark.parametrize(
+        ("claims", "name"),
+        [
+            ({"preferred_username": 4711}, "4711"),
+            ({"preferred_username": ["ada"], "name": {"x": 1}, "given_name": 7, "family_name": True}, "7"),
+            ({"preferred_username": "x" * 300, "given_name": "y" * 300}, "x" * 150),
+            ({"email": 7}, "ada"),
+            ({"email": f"{'x' * 300}@example.com"}, "ada"),
+        ],
+    )
+    def test_that_are_no_texts_are_texts_or_none(
+        self, client: Client, provider: Provider, claims: dict[str, object], name: str
+    ) -> None:
+        provider.knows("1", **ADA | claims)
+        come(provider, client)
+        assert (User.objects.get().username, SESSION_KEY in client.session) == (name, True)
+
+    @pytest.mark.parametrize("claim", ["preferred_username", "name", "picture", "groups"])
+    def test_that_no_row_can_hold_let_nobody_in(self, client: Client, provider: Provider, claim: str) -> None:
+        provider.knows("1", **ADA | {claim: "a\x00b"})
+        back = path_of(provider.lets_in(client, "1").headers["Location"])
+        assert (client.get(back).status_code, SESSION_KEY in client.session) == (401, False)
+        assert "NUL" in AuditEvent.objects.get(event="log_in_failed").detail
+
+    def test_of_nobody_let_nobody_in(self, client: Client, provider: Provider) -> None:
+        long = "1" * 300
+        provider.knows(long, **ADA)
+        back = path_of(provider.lets_in(client, long).headers["Location"])
+        assert (client.get(back).status_code, SESSION_KEY in client.session) == (401, False)
 
     def test_put_nobody_into_a_group_that_members_made(self, provider: Provider) -> None:
         eve = farm.user("eve")
