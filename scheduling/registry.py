@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from django.apps import apps
 from django.conf import settings
@@ -85,13 +85,6 @@ class _Interfaces:
 interfaces = _Interfaces()
 _functions: dict[str, Function] = {}
 _offered: dict[str, Offer] = {}
-# Rows that processes of the version before have stored name these; until its release is over.
-_RENAMED: Final = {
-    "alerts.operations.judging.watch": "alerts.operations.watch",
-    "alerts.operations.sending.send": "alerts.operations.send",
-    "outbox.operations.notices.mail_owner": "outbox.operations.endpoints.mail_owner",
-    "webhooks.operations.catalog.refresh_model_catalog": "webhooks.operations.maintenance.refresh_model_catalog",
-}
 
 
 def register(call: Callable[..., Any], *, kind: Kind, queue: str, priority: int, **of_actions: Any) -> Function:
@@ -106,7 +99,7 @@ def register(call: Callable[..., Any], *, kind: Kind, queue: str, priority: int,
 def find(function: Callable[..., Any] | str) -> Function:
     """The registered function of this dotted name, or the one that this is. Raises UnknownFunction (BrokenFunction). A
     name that is not known yet is imported: that of a module which no app imports at its start."""
-    name = _RENAMED.get(function, function) if isinstance(function, str) else dotted_name(function)
+    name = function if isinstance(function, str) else dotted_name(function)
     if name not in _functions and isinstance(function, str):
         try:
             import_string(name)

@@ -16,16 +16,16 @@ from postgres import clock
 from webhooks import operations
 from webhooks.domain.deliveries import WAITING, Filter, Source, Status, is_replayable
 from webhooks.errors import NotFound
-from webhooks.models import Delivery
+from webhooks.models import Activity, Delivery, JobStart
 from webhooks.operations import activity as feed
-from webhooks.queries import inbox, pages, results
-from webhooks.queries import results as activity_queries
+from webhooks.queries import inbox, pages
 
 OPERATOR: Final = "operator"
 INBOX: Final = "inbox"  # who may see deliveries, and not everybody's jobs
 VIEW: Final = "webhooks.view_delivery"
 OPERATE: Final = "webhooks.operate_delivery"  # who may replay, send tests and change secrets
 ROWS: Final = 50
+_STARTS: Final = 200
 TROUBLE: Final = "trouble"  # in place of a status: all that a person may have to see to
 DAY: Final = timedelta(days=1)
 _TROUBLED: Final = (Status.FAILED, Status.DEAD, Status.REJECTED)
@@ -89,7 +89,7 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
     row = pages.delivery(delivery_id)
     if row is None:
         return None
-    entries = activity_queries.activity_of_delivery(delivery_id)[:ROWS]
+    entries = list(Activity.objects.filter(delivery=delivery_id).order_by("n")[:ROWS])
     return {
         **_status(row),
         "attempts": inbox.history(delivery_id)[::-1],
@@ -104,7 +104,7 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
     at_most_every_s=1.0,
 )  # fmt: skip
 def delivery_jobs(*, delivery_id: int) -> Mapping[str, Any] | None:
-    starts = results.starts_of_delivery(delivery_id)
+    starts = JobStart.objects.filter(delivery_id=delivery_id).order_by("round", "pk")[:_STARTS]
     statuses = jobs.statuses({start.job_id for start in starts if start.job_id is not None})
     return {"rows": [{"start": start, "status": statuses.get(start.job_id or 0, "")} for start in starts]}
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.db.models.functions import Now
 
 from postgres import statements
 from postgres.errors import NestedTransaction
@@ -36,7 +37,7 @@ SEEN_WITHIN = timedelta(seconds=10)
 
 
 def begin(cluster_id: UUID, *, role: str) -> None:
-    clusters.begin(cluster_id, role=role, host=socket.gethostname(), pid=os.getpid())
+    Cluster.objects.create(cluster_id=cluster_id, role=role, host=socket.gethostname(), pid=os.getpid())
 
 
 def dispatch(kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> list[Dispatch]:
@@ -57,7 +58,8 @@ def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] 
 def end(cluster_id: UUID, *, ending: str, why: str | None = None) -> None:
     """A cluster is over: its running actions are unknown. What it had not started has not left the queue. `ending` is
     "stopped", "died" or "frozen". May be called twice."""
-    clusters.end(cluster_id, ending=ending, why=why)
+    living = Cluster.objects.filter(cluster_id=cluster_id, ended_at=None)
+    living.update(ended_at=Now(), ending=ending, why=why and why[:200])
     _give_up(cluster_id, ran_by=None)
 
 
@@ -67,11 +69,11 @@ def process_died(holder: Holder) -> int:
 
 
 def sweep(*, judges_silence: bool = True) -> int:
-    """Take over from clusters whose end was cut short, and from those that fell silent; how many that were.
+    """Take over from clusters that fell silent, and from those that ended and have an action yet; how many that were.
     `judges_silence` False: the database took no reports for a while, so that silence means nothing yet."""
-    over = clusters.lose_silent(silent_s=SILENT_S if judges_silence else NEVER_S)
-    for cluster_id in over:
-        _give_up(cluster_id, ran_by=None)
+    over = statements.load("scheduling", "lost_clusters").run({"silent_s": SILENT_S if judges_silence else NEVER_S})
+    for row in over:
+        _give_up(row.cluster_id, ran_by=None)
     return len(over)
 
 
@@ -89,7 +91,8 @@ def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind), queues: S
 
 def _run_due(kind: Kind, *, limit: int, queues: Sequence[str] | None, by: Holder) -> int:
     def vouch(timeout_s: float | None) -> None:
-        clusters.vouch(by.cluster_id, for_s=_UNTIMED_S if timeout_s is None else timeout_s)
+        seen_at = Now() + timedelta(seconds=_UNTIMED_S if timeout_s is None else timeout_s)
+        Cluster.objects.filter(cluster_id=by.cluster_id).update(last_seen_at=seen_at)
 
     due = dispatch(kind, limit=limit, queues=queues)
     if kind is Kind.MUTATION:

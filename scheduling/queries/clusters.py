@@ -20,38 +20,16 @@ class Report:
     errors: Sequence[str] = ()
 
 
-def begin(cluster_id: UUID, *, role: str, host: str, pid: int) -> None:
-    Cluster.objects.create(cluster_id=cluster_id, role=role, host=host, pid=pid)
-
-
 def report(cluster_id: UUID, report: Report) -> bool:
     """A cluster lives; False if it was given up meanwhile, and what it held is no longer its own."""
     params = {"cluster_id": cluster_id, **asdict(report), "errors": list(report.errors)}
     return bool(statements.load("scheduling", "report_cluster").run(params))
 
 
-def vouch(cluster_id: UUID, *, for_s: float) -> None:
-    """Let a cluster that reports by itself only now and then count as living for a while."""
-    Cluster.objects.filter(cluster_id=cluster_id).update(last_seen_at=Now() + timedelta(seconds=for_s))
-
-
 def find(cluster_id: UUID) -> tuple[Cluster | None, float | None]:
     cluster = Cluster.objects.annotate(age=Now() - F("last_seen_at")).filter(cluster_id=cluster_id).first()
     age: timedelta | None = cluster.age if cluster else None
     return cluster, None if age is None else age.total_seconds()
-
-
-def end(cluster_id: UUID, *, ending: str, why: str | None) -> None:
-    """A cluster's life is over, if that was not known."""
-    living = Cluster.objects.filter(cluster_id=cluster_id, ended_at=None)
-    living.update(ended_at=Now(), ending=ending, why=why and why[:200])
-
-
-def lose_silent(*, silent_s: float) -> list[UUID]:
-    """End those that have not reported for so long. The cluster ids of these, and of ended clusters that still have an
-    action in progress."""
-    rows = statements.load("scheduling", "lost_clusters").run({"silent_s": silent_s})
-    return [row.cluster_id for row in rows]
 
 
 def living(*, within: timedelta) -> list[Cluster]:

@@ -23,7 +23,6 @@ from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import NotEnded
 from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations import clusters, endings, runner
-from scheduling.queries import clusters as cluster_queries
 from scheduling.queries import functions
 from scheduling.queries.functions import Dispatch, Ending, Holder
 from scheduling.registry import Call
@@ -235,7 +234,7 @@ class FunctionsMachine(RuleBasedStateMachine):
     def _begin_cluster(self) -> uuid.UUID:
         cluster_id = uuid.UUID(int=len(self.boots) + 1)
         clusters.begin(cluster_id, role="model")
-        cluster_queries.vouch(cluster_id, for_s=LONG_S)
+        Cluster.objects.filter(cluster_id=cluster_id).update(last_seen_at=Now() + timedelta(seconds=LONG_S))
         self.boots.append(cluster_id)
         return cluster_id
 
@@ -326,7 +325,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         if is_silent:
             living.update(last_seen_at=Now() - timedelta(hours=1))
         else:
-            cluster_queries.end(cluster_id, ending="died", why=None)
+            living.update(ended_at=Now(), ending="died")
         over = {model.by.cluster_id for model in self.models.values() if model.by} - self._living()
         if is_silent and was_living:
             over.add(cluster_id)

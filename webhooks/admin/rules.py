@@ -19,7 +19,7 @@ from webhooks import live_queries, operations
 from webhooks.domain import rules
 from webhooks.domain.deliveries import StartOutcome
 from webhooks.errors import BadRule, NotFound
-from webhooks.models import JobStart, Rule
+from webhooks.models import Delivery, JobStart, Rule
 from webhooks.queries import results
 
 _PROPOSED: Final = 20
@@ -27,8 +27,6 @@ _EXCERPT: Final = 60  # characters of a reason that fit into a phone's list
 
 
 class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
-    """A rule that could start a job: `operations.check_rule` says so."""
-
     class Meta:
         model = Rule
         fields = (
@@ -91,7 +89,8 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         rule = self.get_object(request, object_id)
         if rule is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        proposed = results.newest_starts(rule.source, among=_PROPOSED)
+        newest = Delivery.objects.defer("body", "search", "headers").filter(source=rule.source).order_by("-pk")
+        proposed = list(newest[:_PROPOSED])
         matching = [row for row in proposed if rules.means(rule.event, row.event_type)] or proposed
         requested = request.GET.get("delivery", str(matching[0].pk) if matching else "")
         context = {

@@ -8,7 +8,6 @@ from django.db.models import Model
 from live import operations as live
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity
-from webhooks.queries import results as queries
 
 TOPIC = "activity"
 
@@ -31,7 +30,8 @@ def emit(event: Event, *lines: Line) -> None:
     """Emit lines for a delivery, in its transaction. Those that it emitted before a replay stay as they are."""
     if not lines:
         return
-    queries.write_activity([_row(event, n, line) for n, line in enumerate(lines)])
+    rows = [_row(event, n, line) for n, line in enumerate(lines)]
+    Activity.objects.bulk_create(rows, ignore_conflicts=True)
     live.touch(TOPIC)
 
 

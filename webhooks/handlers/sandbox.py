@@ -19,7 +19,7 @@ from webhooks.errors import BadPayload
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
-from webhooks.queries.results import measure, upsert, upsert_session
+from webhooks.queries.results import upsert, upsert_session
 
 _HOOKS, _COMPLETION, _TELEMETRY = "sandbox_hooks", "sandbox_completion", "sandbox_telemetry"
 _Phase = SandboxSession.Phase
@@ -136,7 +136,7 @@ def completion(event: Event) -> None:
 def telemetry(event: Event) -> None:
     """The invocations of a gateway, in one statement. Those that went wrong are worth a line."""
     rows = [_measured(event, n, invocation) for n, invocation in enumerate(event.read().need_parts("items"))]
-    measure(rows)
+    SandboxTelemetry.objects.bulk_create(rows, ignore_conflicts=True)
     wrong = [row for row in rows if row.outcome not in {"ok", "canceled", ""}]
     emit(event, *map(_failure_line, wrong[:_MOST_LINES]))
 

@@ -21,9 +21,9 @@ from live import operations as live
 from postgres import clock, statements
 from scheduling import operations as scheduling
 from webhooks.domain import bodies
-from webhooks.domain.deliveries import Source
+from webhooks.domain.deliveries import Source, Status
 from webhooks.errors import CannotOpen
-from webhooks.models import CatalogModel, ModelServer
+from webhooks.models import CatalogModel, Delivery, ModelServer
 from webhooks.operations import attempts
 from webhooks.operations.secrets import live_secrets, unseal
 from webhooks.queries import inbox
@@ -93,7 +93,8 @@ def drain_sandbox_queue() -> int:
     """
     until = time.monotonic() + BUDGET_S
     done = 0
-    while waiting := inbox.waiting_telemetry(_READ_AT_ONCE):
+    received = Delivery.objects.filter(source=Source.SANDBOX_TELEMETRY, status=Status.RECEIVED).order_by("id")
+    while waiting := list(received.values_list("pk", flat=True)[:_READ_AT_ONCE]):
         before = done
         for start in range(0, len(waiting), DRAIN_BATCH):
             if time.monotonic() >= until:

@@ -169,11 +169,6 @@ def stuck(*, function: str, late_s: float, limit: int) -> list[Row]:
     return statements.load("webhooks", "stuck").run(params)
 
 
-def waiting_telemetry(limit: int) -> list[int]:
-    waiting = Delivery.objects.filter(source=Source.SANDBOX_TELEMETRY, status=Status.RECEIVED)
-    return list(waiting.order_by("id").values_list("pk", flat=True)[:limit])
-
-
 def history(delivery: int) -> list[DeliveryAttempt]:
     return list(DeliveryAttempt.objects.filter(delivery_id=delivery).order_by("number"))
 

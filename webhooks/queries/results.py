@@ -4,11 +4,10 @@ The statements are sql/upsert_resource.sql, sql/tombstone_resource.sql and sql/u
 """
 
 import json
-from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Count, Max, Q
+from django.db.models import Max
 
 from core.values import words
 from postgres import statements
@@ -16,7 +15,7 @@ from webhooks.domain import rules, staleness
 from webhooks.domain.deliveries import StartOutcome
 from webhooks.domain.parts import ABSENT
 from webhooks.domain.staleness import Version
-from webhooks.models import Activity, Delivery, JobStart, Resource, Rule, SandboxTelemetry
+from webhooks.models import JobStart, Resource, Rule
 
 
 def upsert(table: type[Resource], external_id: str, version: Version, /, **document: Any) -> bool:
@@ -59,52 +58,8 @@ def upsert_session(
     return bool(statements.load("webhooks", "upsert_session").run(params))
 
 
-def measure(invocations: list[SandboxTelemetry]) -> None:
-    """Store the invocations of one delivery; those that are there already stay as they are."""
-    SandboxTelemetry.objects.bulk_create(invocations, ignore_conflicts=True)
-
-
 def _shown(value: Any) -> Any:
     return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
-
-
-Cursor = tuple[datetime, int]  # the moment and the id of the line at the edge
-
-
-def write_activity(entries: Sequence[Activity]) -> None:
-    """Store lines; those that their delivery emitted before stay as they are, so a replay adds none."""
-    Activity.objects.bulk_create(entries, ignore_conflicts=True)
-
-
-def newest_activity(
-    *, limit: int, before: Cursor | None = None, search: str | None = None, **of: str
-) -> list[Activity]:
-    """Up to `limit` lines, the newest first; those before a cursor, of a source, of a resource, with a text in them."""
-    rows = Activity.objects.filter(**of).order_by("-at", "-id")
-    if search:
-        rows = rows.filter(Q(actor__icontains=search) | Q(verb__icontains=search) | Q(object__icontains=search))
-    if before:
-        at, entry_id = before
-        # The first condition is implied by the second, and is what the index is entered by.
-        rows = rows.filter(Q(at__lte=at), Q(at__lt=at) | Q(id__lt=entry_id))
-    return list(rows[:limit])
-
-
-def count_activity(day: date, *by: str, most: int = 1000) -> list[dict[str, Any]]:
-    groups = _of(day).values(*by).annotate(entries=Count("id")).order_by("-entries", *by)
-    return list(groups[:most])
-
-
-def activity_of_delivery(delivery: int) -> list[Activity]:
-    return list(Activity.objects.filter(delivery=delivery).order_by("n"))
-
-
-def _of(day: date) -> Any:
-    start = datetime.combine(day, time(), tzinfo=UTC)
-    return Activity.objects.filter(at__gte=start, at__lt=start + timedelta(days=1))
-
-
-SHOWN = 200  # starts of one delivery or one job that a page lists
 
 
 def enabled_rules(**of: str) -> list[rules.Rule]:
@@ -146,19 +101,3 @@ def later_start(rule_key: str, unique_key: str, *, delivery: int, round_: int) -
     started = later.filter(outcome=StartOutcome.STARTED, job__unique_key=unique_key)
     newest: int | None = started.aggregate(newest=Max("job_id"))["newest"]  # by the index of deliveries: mostly none
     return newest
-
-
-def starts_of_delivery(delivery: int) -> list[JobStart]:
-    return list(JobStart.objects.filter(delivery_id=delivery).order_by("round", "pk")[:SHOWN])
-
-
-def starts_of_job(job: int) -> list[JobStart]:
-    """The deliveries that started a job, or that it stands for; those that were forgotten are left out."""
-    rows = JobStart.objects.filter(job_id=job).select_related("delivery")
-    rows = rows.defer("delivery__body", "delivery__search", "delivery__headers")
-    return list(rows.filter(delivery__pk__isnull=False).order_by("pk")[:SHOWN])
-
-
-def newest_starts(source: str, *, among: int) -> list[Delivery]:
-    rows = Delivery.objects.defer("body", "search", "headers").filter(source=source)
-    return list(rows.order_by("-pk")[:among])

@@ -14,7 +14,6 @@ from tests.webhook_samples import RECEIVED, changed, handle, report, routed, tab
 from webhooks.errors import NotFound
 from webhooks.models import Activity, SandboxTelemetry
 from webhooks.operations import activity
-from webhooks.queries import results as queries
 
 pytestmark = pytest.mark.django_db
 
@@ -124,7 +123,7 @@ class TestLines:
             pk=7,
         )
         report(ISSUE, pk=8)
-        assert [(one.n, one.verb) for one in queries.activity_of_delivery(7)] == [
+        assert [(one.n, one.verb) for one in Activity.objects.filter(delivery=7).order_by("n")] == [
             (0, "ended with exception"),
             (1, "ended with exception"),
         ]
