@@ -76,7 +76,6 @@ def members(group: Group) -> list[User]:
 
 
 def is_member(user: User, group: Group) -> bool:
-    """Whether somebody is in a group now."""
     return User.groups.through.objects.filter(user=user, group=group).exists()
 
 

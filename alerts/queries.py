@@ -54,7 +54,6 @@ def locked_rule(pk: int) -> Rule | None:
 
 
 def rules() -> "QuerySet[Rule]":
-    """All rules with how many alerts of each are `firing` and `pending`."""
     count = {state.value: Count("alerts", filter=Q(alerts__state=state)) for state in (State.FIRING, State.PENDING)}
     return Rule.objects.annotate(**count).order_by("name")
 

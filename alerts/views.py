@@ -128,7 +128,6 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 @_for(MAKE, pages.FORM)
 def new(request: HttpRequest) -> HttpResponse:
-    """Choose a condition, then fill in the rest of a rule for it."""
     condition = registry.find(request.GET.get("condition", ""))
     if condition is None:
         return render(request, "alerts/conditions.html", {"conditions": registry.everything()})
@@ -164,7 +163,6 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 @_for(CHANGE, pages.POST)
 def test(request: HttpRequest, rule_id: int) -> HttpResponse:
-    """Send a message to each of its recipients, to see that it arrives."""
     if sent := operations.send_test(rule_id, by=people.person(request)):
         messages.success(request, f"Test messages on their way: {len(sent)}. Below is what becomes of each.")
     else:

@@ -23,8 +23,6 @@ def _used(budget: Budget) -> str:
 
 @admin.register(Budget)
 class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
-    """What API tokens, people and groups may use in a day or a month."""
-
     list_display = ["id", "whose", "amount", "unit", "period"]
     list_filter = ["unit", "period"]
     list_select_related = ["token", "person", "group"]

@@ -21,7 +21,6 @@ _loose = partial(loose, null=True, related_name="+")
 
 
 def _amount(**options: Any) -> Any:
-    """An exact number of tokens, seconds or money."""
     return models.DecimalField(max_digits=24, decimal_places=6, **options)
 
 
@@ -46,8 +45,6 @@ class Model(models.Model):
 
 
 class Budget(models.Model):
-    """How much of a unit one API token, person or group may use in each window."""
-
     token = models.ForeignKey(
         "accounts.ApiToken", models.CASCADE, null=True, blank=True, related_name="+", verbose_name="API token"
     )

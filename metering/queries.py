@@ -49,7 +49,6 @@ def lock_budgets(*, tokens: Collection[Any], people: Collection[Any], groups: Co
 
 
 def fold(budget_ids: Sequence[int]) -> None:
-    """Add the settlements of these locked budgets to their windows."""
     statements.load("metering", "fold").run({"budgets": list(budget_ids)})
 
 

@@ -173,8 +173,6 @@ class Message(models.Model):
 
 
 class Attempt(models.Model):
-    """One request to an endpoint, and what it was answered."""
-
     message = models.ForeignKey(Message, models.CASCADE, related_name="history", db_constraint=False)
     number = models.PositiveIntegerField()
     started_at = models.DateTimeField()

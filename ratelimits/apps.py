@@ -11,5 +11,4 @@ class RatelimitsConfig(AppConfig):
     verbose_name = "Rate limits"
 
     def ready(self) -> None:
-        """Import every app's `limits`."""
         autodiscover_modules("limits")

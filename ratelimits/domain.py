@@ -90,7 +90,6 @@ class FixedWindow(_Limit):
 
     @property
     def start_ms(self) -> int | None:
-        """`start` in whole milliseconds since the Unix epoch."""
         return None if self.start is None else (self.start - EPOCH) // MILLISECOND
 
 
@@ -148,7 +147,6 @@ def finite(count: float) -> float:
 
 
 def refilled(config: Config, state: State | None, *, now: int, offset: int = 0) -> State:
-    """The state with everything added that came in by `now`."""
     if state is None:
         return State(config.most, _first_ts(config, now, offset))
     if isinstance(config, FixedWindow):

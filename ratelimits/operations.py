@@ -177,7 +177,6 @@ def _refuse_duplicates(batch: Sequence[queries.Request]) -> None:
 
 
 def _answer_of(row: queries.Row) -> Answer:
-    """The answer that a row of `take` or `take_all` says."""
     remaining = row.remaining if row.granted else None
     return Answer(ok=row.granted, retry_after=_wait(row.retry_after_ms), remaining=remaining)
 

@@ -156,7 +156,6 @@ def names() -> list[str]:
 
 
 def _people(keys: Sequence[str]) -> dict[str, str]:
-    """The names of the accounts that these keys name by their numbers."""
     ids = {key: int(key.removeprefix("user:")) for key in keys if _ACCOUNT.fullmatch(key)}
     names = dict(User.objects.filter(pk__in=ids.values()).values_list("pk", "username")) if ids else {}
     return {key: names[pk] for key, pk in ids.items() if pk in names}

@@ -43,14 +43,12 @@ _for = partial(pages.for_holders, is_hidden=False)
 
 @_for(MAY_SEE)
 def overview(request: HttpRequest) -> HttpResponse:
-    """Every limit and key in use, those most used first, live."""
     form = SearchForm(request.GET)
     return render(request, "ratelimits/list.html", {"form": form, "arguments": form.arguments()})
 
 
 @_for(MAY_SEE)
 def one(request: HttpRequest) -> HttpResponse:
-    """One limit and key, live, with the button that makes it full."""
     name, key = _which(request.GET)
     may_reset = request.user.has_perm(MAY_RESET)
     return render(request, "ratelimits/one.html", {"name": name, "key": key, "may_reset": may_reset})
@@ -58,7 +56,6 @@ def one(request: HttpRequest) -> HttpResponse:
 
 @_for(MAY_RESET, pages.POST)
 def reset(request: HttpRequest) -> HttpResponse:
-    """Make a limit and key full again."""
     name, key = _which(request.POST)
     assert isinstance(request.user, User)
     if operations.reset_stored(name, key, by=request.user):

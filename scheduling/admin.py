@@ -43,8 +43,6 @@ def link(pk: int | None) -> SafeString | str:
 
 
 class Operated(administration.Operated):
-    """Whose actions are for who runs the farm."""
-
     operate = views.OPERATE
 
 
@@ -142,8 +140,6 @@ def _acting(make: Callable[..., Any], sentence: str, do: Callable[[str], object]
 
 @admin.register(Cron)
 class CronAdmin(Operated, administration.ReadOnly):
-    """Crons: when they fire, what came of it, and a pause; those of apps and of people can be changed."""
-
     form = AdminCronForm
     list_display = [
         "name", "shown_schedule", "shown_function", "shown_source", "shown_status", "last_fire_at", "next_at",
@@ -198,7 +194,6 @@ class CronAdmin(Operated, administration.ReadOnly):
         return [path("preview/", preview, name="scheduling_cron_preview"), *super().get_urls()]
 
     def preview(self, request: HttpRequest) -> HttpResponse:
-        """The next ten firings of the schedule that is being typed, or why it is none."""
         if not (self.has_add_permission(request) or request.user.has_perm("scheduling.change_cron")):
             raise PermissionDenied
         return views.firings(request)
@@ -225,8 +220,6 @@ class CronAdmin(Operated, administration.ReadOnly):
 
 @admin.register(Cluster)
 class ClusterAdmin(administration.BoundedList):
-    """The lives of clusters: which run, and how the others ended."""
-
     list_display = [
         "role", "host", "pid", "shown_status", "workers", "free", "started_at", "last_seen_at", "ended_at", "why"
     ]  # fmt: skip

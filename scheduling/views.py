@@ -40,8 +40,6 @@ _ID = "[0-9]{1,18}"  # a bigint holds it
 
 
 class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
-    """When it fires, what it calls, and what becomes of firings that were missed or overlap."""
-
     function = forms.ChoiceField(
         help_text="What the farm offers (its arguments: kind and payload), and the functions of added apps."
     )

@@ -71,7 +71,6 @@ class ComeAsGuest(RedirectURLMixin, FormView):  # type: ignore[type-arg]  # Djan
         return super().dispatch(request, *args, **kwargs)
 
     def form_valid(self, form: GuestForm) -> HttpResponse:
-        """Look at the letters; in with a session of its own, or another picture."""
         try:
             user = operations.enter_as_guest(**form.cleaned_data, address=limits.address(self.request))
         except CaptchaFailed as refusal:

@@ -50,7 +50,6 @@ class Balance:
 
     @property
     def written(self) -> Mapping[str, str]:
-        """Its amounts as people read them."""
         amounts = {"amount": self.budget.amount, "used": self.used, "reserved": self.reserved, "left": self.left}
         return {name: rollup.amount(value, Unit(self.budget.unit)) for name, value in amounts.items()}
 

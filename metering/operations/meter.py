@@ -51,8 +51,6 @@ def forget_known() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Expected:
-    """What one job is expected to use."""
-
     tokens: Tokens | None
     seconds: float
     cost: Decimal
@@ -79,7 +77,6 @@ class _Admission:
         return [bool(each) for each in self.reserved]
 
     def keep(self, job_ids: Sequence[int | None]) -> None:
-        """Write the reservations of those that are stored."""
         stored = [(job_id, each) for job_id, each in zip(job_ids, self.reserved, strict=True) if job_id is not None]
         if made := [(job_id, *reserved) for job_id, each in stored for reserved in each]:
             queries.reserve(made)

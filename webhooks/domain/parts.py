@@ -216,7 +216,6 @@ class Part:
         return [self._within(f"{path}.{n}", item) for n, item in enumerate(self.need(path, OBJECTS))]
 
     def document(self, fields: Fields) -> dict[str, Any]:
-        """These fields, without those that are left out."""
         values = {name: self.look(path, kind) for name, (path, kind) in fields.items()}
         return {name: value for name, value in values.items() if value is not ABSENT}
 

@@ -205,8 +205,6 @@ def _text(most: int, help_text: str) -> "models.CharField[str, str]":
 
 
 class Rule(models.Model):
-    """Which deliveries start a job, and which job that is."""
-
     name = models.CharField(max_length=100, unique=True, help_text="For people; shown with each job.")
     is_enabled = models.BooleanField("enabled", default=True)
     source = models.CharField(max_length=20, choices=[(s, s.label) for s in Source])

@@ -75,8 +75,6 @@ _LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A verified request and its parsed body."""
-
     request: Request
     document: Any
 

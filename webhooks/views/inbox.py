@@ -165,7 +165,6 @@ def show_replay(request: HttpRequest, first: int) -> HttpResponse:
 
 @access.operators(POST)
 def stop_replay(request: HttpRequest, first: int) -> HttpResponse:
-    """Begin no further batch; what was replayed stays so."""
     row = _replay_or_404(first)
     verdict = None if row.is_over else scheduling.cancel(row.last).verdict
     if verdict is None or verdict is CancelVerdict.TOO_LATE:

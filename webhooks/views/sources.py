@@ -110,7 +110,6 @@ HOOKS = Source.SANDBOX_HOOKS
 @access.operators(POST)
 @sensitive_variables("token")
 def create_token(request: HttpRequest) -> HttpResponse:
-    """A token of a sandbox; it is in this answer, and nowhere else."""
     form = TokenForm(request.POST)
     if not form.is_valid():
         for errors in form.errors.values():
@@ -180,4 +179,4 @@ def _initial(source: Source, *, like: str) -> dict[str, str]:
         return {"event": event_type, "body": body}
     start = pages.body_start(delivery.pk, most=delivery.body_bytes)
     shown = bodies.show(start, size=delivery.body_bytes, content_type="application/json")
-    return {"event": delivery.event_type, "body": shown.text or ""}
+    return {"event": delivery.event_type, "body": shown.text}
