@@ -86,9 +86,13 @@ _PROCESSORS = [
     "django.template.context_processors.request", "django.contrib.auth.context_processors.auth",
     "django.contrib.messages.context_processors.messages", "jobfarm.navigation.navigation",
 ]  # fmt: skip
+_EVERYWHERE = [  # in templates, which need not load them
+    "django.templatetags.static", "django.templatetags.l10n", "live.templatetags.words", "live.templatetags.live",
+    "live.templatetags.trees", "jobfarm.markup",
+]  # fmt: skip
 TEMPLATES: list[dict[str, Any]] = [{
     "BACKEND": "django.template.backends.django.DjangoTemplates", "DIRS": [BASE_DIR / "templates"], "APP_DIRS": True,
-    "OPTIONS": {"context_processors": _PROCESSORS, "builtins": ["live.templatetags.words", "jobfarm.markup"]},
+    "OPTIONS": {"context_processors": _PROCESSORS, "builtins": _EVERYWHERE},
 }]  # fmt: skip
 
 DATABASES = {"default": postgres.configuration.database(

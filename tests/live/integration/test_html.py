@@ -20,7 +20,7 @@ def render(source: str, *, user: User | AnonymousUser | None = None, **more: obj
     """What a page's template makes of it."""
     request = RequestFactory().get("/")
     request.user = user or AnonymousUser()
-    template: Template = engines["django"].engine.from_string("{% load live %}" + source)  # type: ignore[attr-defined]
+    template: Template = engines["django"].engine.from_string(source)  # type: ignore[attr-defined]
     return template.render(Context({"request": request, **more}))
 
 
