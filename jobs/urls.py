@@ -3,22 +3,7 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
-from jobs.views import (
-    attempts,
-    bulks,
-    export,
-    failures,
-    files,
-    flows,
-    lists,
-    one,
-    owners,
-    queues,
-    shared,
-    signals,
-    submit,
-    workers,
-)
+from jobs.views import attempts, bulks, export, failures, files, flows, lists, one, queues, shared, submit, workers
 
 app_name = "jobs"
 urlpatterns = [
@@ -28,8 +13,8 @@ urlpatterns = [
     path("jobs/failures/", failures.failures, name="failures"),
     path("jobs/filters/save/", lists.save_filter, name="save_filter"),
     path("jobs/filters/<int:filter_id>/forget/", lists.forget_filter, name="forget_filter"),
-    path("jobs/of/<int:owner_id>/pause/", owners.pause, name="pause_owner"),
-    path("jobs/of/<int:owner_id>/resume/", owners.resume, name="resume_owner"),
+    path("jobs/of/<int:owner_id>/pause/", queues.pause_owner, name="pause_owner"),
+    path("jobs/of/<int:owner_id>/resume/", queues.resume_owner, name="resume_owner"),
     path("jobs/new/", submit.new, name="submit"),
     path("jobs/bulk/", bulks.index, name="bulks"),
     path("jobs/bulk/<jobid:bulk_id>/", bulks.bulk, name="bulk"),
@@ -44,10 +29,10 @@ urlpatterns = [
     path("jobs/<jobid:job_id>/cancel/", one.cancel, name="cancel"),
     path("jobs/<jobid:job_id>/retry/", one.retry, name="retry"),
     path("jobs/<jobid:job_id>/run-now/", one.run_now, name="run_now"),
-    path("jobs/<jobid:job_id>/signal/", signals.send, name="signal"),
+    path("jobs/<jobid:job_id>/signal/", one.signal, name="signal"),
     path("jobs/<jobid:job_id>/priority/", one.change_priority, name="priority"),
-    path("jobs/<jobid:job_id>/key/pause/", owners.pause_key, name="pause_key"),
-    path("jobs/<jobid:job_id>/key/resume/", owners.resume_key, name="resume_key"),
+    path("jobs/<jobid:job_id>/key/pause/", queues.pause_key, name="pause_key"),
+    path("jobs/<jobid:job_id>/key/resume/", queues.resume_key, name="resume_key"),
     path("jobs/<jobid:job_id>/clone/", one.clone, name="clone"),
     path("jobs/<jobid:job_id>/attempts/", attempts.compared, name="attempts"),
     path("jobs/<jobid:job_id>/share/", one.share, name="share"),

@@ -2,23 +2,30 @@
 
 import json
 from collections.abc import Callable
+from functools import wraps
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from core import people
 from jobs.errors import JobsError, NotFound, UnknownQueue
 from jobs.models import Job
-from jobs.queries import pages, reads
+from jobs.queries import fleet, pages, reads
 from ratelimits.errors import RateLimitsError
 
 _MOODS = {messages.SUCCESS: "good", messages.WARNING: "", messages.ERROR: "bad"}
 View = TypeVar("View", bound=Callable[..., Any])
+# What a button comes to: a sentence where it went well, a level and a sentence, or the answer itself.
+Answer = str | tuple[int, str] | HttpResponse
+Act = Callable[..., HttpResponse]
 
 
 def page(view: View) -> View:
@@ -31,20 +38,45 @@ def page_with_form(view: View) -> View:
     return login_required(require_http_methods(["GET", "HEAD", "POST"])(never_cache(view)))
 
 
+def action(page: str, *, at: str = "", guard: Callable[[Act], Act] = login_required) -> Callable[..., Act]:
+    """What a button does, for whoever is logged in: the view does it, and what it answers, or why it was refused, is
+    said at the head of the `page` of what it acts on (`at`: of which part of it). 404 for what they may not see."""
+
+    def decorate(view: Callable[..., Answer]) -> Act:
+        @wraps(view)
+        def act(request: HttpRequest, **names: Any) -> HttpResponse:
+            return done(request, f"{reverse(page, kwargs=names)}{at}", lambda: view(request, **names))
+
+        return guard(require_POST(act))
+
+    return decorate
+
+
 def button(view: View) -> View:
-    """What a button of a page does, for whoever is logged in."""
+    """What any other button does, for whoever is logged in."""
     return login_required(require_POST(view))
 
 
-def done(request: HttpRequest, url: str, do: Callable[[], str | HttpResponse]) -> HttpResponse:
+def done(request: HttpRequest, url: str, do: Callable[[], Answer]) -> HttpResponse:
     """Do it, and answer with what it returns, or say at `url` why it was refused; 404 for what they may not see."""
     try:
         answer = do()
     except (NotFound, UnknownQueue) as refusal:
         raise Http404(refusal.message) from refusal
     except (JobsError, RateLimitsError) as refusal:
-        return respond(request, refusal.message, level=messages.ERROR, url=url)
-    return respond(request, answer, level=messages.SUCCESS, url=url) if isinstance(answer, str) else answer
+        answer = messages.ERROR, refusal.message
+    if isinstance(answer, HttpResponse):
+        return answer
+    level, sentence = (messages.SUCCESS, answer) if isinstance(answer, str) else answer
+    return respond(request, sentence, level=level, url=url)
+
+
+def runner(request: HttpRequest) -> User:
+    """Who runs the farm. 403 for others."""
+    person = people.person(request)
+    if not fleet.runs_the_farm(person):
+        raise PermissionDenied("Only those who run the farm may do that.")
+    return person
 
 
 def viewer(user: User) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 
@@ -50,20 +50,17 @@ def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
     return render(request, "jobs/bulk.html", context)
 
 
-@access.button
-def begin(request: HttpRequest, bulk_id: int) -> HttpResponse:
-    return _done(request, bulk_id, operations.bulk.begin)
+def _acting(operation: Callable[..., Bulk]) -> Callable[..., HttpResponse]:
+    """Do it, and go to the page that shows how that goes."""
+
+    @access.action("jobs:bulk")
+    def act(request: HttpRequest, bulk_id: int) -> HttpResponse:
+        return redirect("jobs:bulk", operation(bulk_id, by=people.person(request)).pk)
+
+    return act
 
 
-@access.button
-def stop(request: HttpRequest, bulk_id: int) -> HttpResponse:
-    return _done(request, bulk_id, operations.bulk.stop)
-
-
-@access.button
-def undo(request: HttpRequest, bulk_id: int) -> HttpResponse:
-    """Take it back, and go to the page that shows how that goes."""
-    return _done(request, bulk_id, operations.bulk.undo)
+begin, stop, undo = map(_acting, (operations.bulk.begin, operations.bulk.stop, operations.bulk.undo))
 
 
 def _create(request: HttpRequest, user: User) -> HttpResponse:
@@ -80,13 +77,6 @@ def _create(request: HttpRequest, user: User) -> HttpResponse:
 
     def do() -> HttpResponse:
         made = operations.bulk.create(action, by=user, filters=filters, value=value, back=back)
-        return HttpResponseRedirect(reverse("jobs:bulk", args=[made.pk]))
+        return redirect("jobs:bulk", made.pk)
 
     return access.done(request, back, do)
-
-
-def _done(request: HttpRequest, bulk_id: int, action: Callable[..., Bulk]) -> HttpResponse:
-    def do() -> HttpResponse:
-        return HttpResponseRedirect(reverse("jobs:bulk", args=[action(bulk_id, by=people.person(request)).pk]))
-
-    return access.done(request, reverse("jobs:bulk", args=[bulk_id]), do)

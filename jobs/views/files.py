@@ -1,6 +1,6 @@
 """Result files, input files and output as they are, for saving or to look at."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Final
@@ -20,18 +20,6 @@ from postgres import clock, connections
 
 _PIECES: Final = 200  # of output read at once; a piece has at most a megabyte, usually a sentence
 _BIGGEST_FENCE: Final = 2**63 - 1
-
-
-@login_required
-@require_safe
-def file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
-    return response(request, access.visible(request, job_id), name)
-
-
-@login_required
-@require_safe
-def input_file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
-    return input_response(request, access.visible(request, job_id), name)
 
 
 @access.page
@@ -67,13 +55,6 @@ def signed(request: HttpRequest, token: str) -> HttpResponseBase:
     return answer
 
 
-@login_required
-@require_safe
-def output(request: HttpRequest, job_id: int, fence: int) -> HttpResponseBase:
-    """What an attempt wrote, as plain text."""
-    return text(request, access.visible(request, job_id), fence)
-
-
 def response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
     """The file of this name: of the attempt whose fence `?fence=` names, else of the latest that handed one in.
 
@@ -103,6 +84,22 @@ def text(request: HttpRequest, job: Job, fence: int) -> HttpResponseBase:
         return HttpResponse(content_type="text/plain; charset=utf-8", headers=headers)
     pieces: Any = _later(job.pk, fence) if isinstance(request, ASGIRequest) else _now(job.pk, fence)
     return StreamingHttpResponse(pieces, content_type="text/plain; charset=utf-8", headers=headers)
+
+
+def views(find: Callable[[HttpRequest, Any], Job], by: str) -> list[Callable[..., HttpResponseBase]]:
+    """The views of a job's files, its input files and its output; `find` finds the job by what is called `by` in the
+    address."""
+
+    def view(answer: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+        def shown(request: HttpRequest, **names: Any) -> HttpResponseBase:
+            return answer(request, find(request, names.pop(by)), **names)
+
+        return require_safe(shown)
+
+    return [view(answer) for answer in (response, input_response, text)]
+
+
+file, input_file, output = map(login_required, views(access.visible, "job_id"))
 
 
 def _immutable(request: HttpRequest, stored: http.Stored) -> HttpResponseBase:

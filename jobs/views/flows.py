@@ -4,7 +4,6 @@ from typing import Final
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 
 from core import people
 from jobs import operations
@@ -31,30 +30,19 @@ def flow(request: HttpRequest, flow_id: int) -> HttpResponse:
     return render(request, "jobs/flow.html", context)
 
 
-@access.button
-def cancel(request: HttpRequest, flow_id: int) -> HttpResponse:
-    def do() -> str:
-        canceled = operations.flows.cancel(flow_id, by=people.person(request))
-        return f"Canceled {canceled:,} {'job' if canceled == 1 else 'jobs'}."
-
-    return access.done(request, _page(flow_id), do)
+@access.action("jobs:flow")
+def cancel(request: HttpRequest, flow_id: int) -> str:
+    canceled = operations.flows.cancel(flow_id, by=people.person(request))
+    return f"Canceled {canceled:,} {'job' if canceled == 1 else 'jobs'}."
 
 
-@access.button
-def retry(request: HttpRequest, flow_id: int) -> HttpResponse:
+@access.action("jobs:flow")
+def retry(request: HttpRequest, flow_id: int) -> str:
     """Try again what failed, and what was canceled for its sake; or the job that is named and what came after it."""
     from_job = next(iter(ids_of(request.POST.get("from", ""))), None)
-
-    def do() -> str:
-        again = len(operations.flows.retry(flow_id, by=people.person(request), from_job=from_job))
-        if from_job is not None:
-            return f"Retried from job #{from_job}: {again:,} {'job' if again == 1 else 'jobs'} submitted again."
-        if not again:
-            return "Nothing of it is left to be tried again."
-        return f"{again:,} {'job is' if again == 1 else 'jobs are'} tried again, with what was canceled for their sake."
-
-    return access.done(request, _page(flow_id), do)
-
-
-def _page(flow_id: int) -> str:
-    return reverse("jobs:flow", args=[flow_id])
+    again = len(operations.flows.retry(flow_id, by=people.person(request), from_job=from_job))
+    if from_job is not None:
+        return f"Retried from job #{from_job}: {again:,} {'job' if again == 1 else 'jobs'} submitted again."
+    if not again:
+        return "Nothing of it is left to be tried again."
+    return f"{again:,} {'job is' if again == 1 else 'jobs are'} tried again, with what was canceled for their sake."

@@ -18,7 +18,7 @@ from jobs.domain import tags
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import DESCRIBED, Filter, Filters, ids_of
 from jobs.queries import bulks, fleet, pages, reads, saved_filters
-from jobs.views import access, owners
+from jobs.views import access, queues
 
 _ANY: Final = [("", "Any")]
 _WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, #id, key:value"})}
@@ -155,7 +155,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "reaches_all": bulks.reaches_all(user),
         "viewer": access.viewer(user),
         "is_operator": reads.is_operator(user),
-        "paused": owners.of_list(user, owner=form.filters().owner),
+        "paused": queues.pause_of_list(user, owner=form.filters().owner),
     }
     return render(request, "jobs/list.html", context, status=200 if form.is_valid() else 422)
 

@@ -7,10 +7,9 @@ from typing import Any, Final
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from accounts.http import members_only
 from core import people
@@ -18,8 +17,9 @@ from core.refusal import CancelVerdict
 from jobs import http, operations
 from jobs.domain import files, snippets
 from jobs.live_queries.common import MEMBER, OPERATOR
+from jobs.live_queries.signals import SignalForm, key_of
 from jobs.models import Job
-from jobs.queries import fleet, inputs, pages, reads
+from jobs.queries import fleet, inputs, pages, reads, waits
 from jobs.views import access
 
 LONGEST_SNIPPET: Final = 20_000  # characters of a payload that is shown as a command
@@ -58,88 +58,78 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         return render(request, "jobs/job.html", context)
 
 
-@access.button
-def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
-    def do() -> str | HttpResponse:
-        canceled = operations.cancel(job_id, by=people.person(request))
-        if canceled.verdict is not CancelVerdict.TOO_LATE:
-            return VERDICTS[canceled.verdict]
-        sentence = f"Too late: it has already ended as {canceled.status.replace('_', ' ')}."
-        return access.respond(request, sentence, level=messages.WARNING, url=_page(job_id))
-
-    return access.done(request, _page(job_id), do)
+@access.action("jobs:job")
+def cancel(request: HttpRequest, job_id: int) -> access.Answer:
+    canceled = operations.cancel(job_id, by=people.person(request))
+    if canceled.verdict is not CancelVerdict.TOO_LATE:
+        return VERDICTS[canceled.verdict]
+    return messages.WARNING, f"Too late: it has already ended as {canceled.status.replace('_', ' ')}."
 
 
-@access.button
+@access.action("jobs:job")
 def retry(request: HttpRequest, job_id: int) -> HttpResponse:
     """Retry an ended job: submit it again, as a new one, and go there."""
     # A second press makes no second job.
-    return _submitted(request, job_id, lambda by: operations.retry(job_id, by=by, once=True), "Retried as job #{new}.")
+    return _submitted(request, lambda by: operations.retry(job_id, by=by, once=True), "Retried as job #{new}.")
 
 
-@access.button
-def run_now(request: HttpRequest, job_id: int) -> HttpResponse:
-    def do() -> str:
-        operations.run_now(job_id, by=people.person(request))
-        return "The job is due now."
-
-    return access.done(request, _page(job_id), do)
+@access.action("jobs:job")
+def run_now(request: HttpRequest, job_id: int) -> str:
+    operations.run_now(job_id, by=people.person(request))
+    return "The job is due now."
 
 
-@access.button
-def change_priority(request: HttpRequest, job_id: int) -> HttpResponse:
+@access.action("jobs:job")
+def change_priority(request: HttpRequest, job_id: int) -> access.Answer:
     form = PriorityForm(request.POST)
     if not form.is_valid():
-        return access.respond(request, str(form.errors["priority"][0]), level=messages.ERROR, url=_page(job_id))
-
-    def do() -> str:
-        job = operations.change_priority(job_id, form.cleaned_data["priority"], by=people.person(request))
-        return f"The priority is {job.priority}."
-
-    return access.done(request, _page(job_id), do)
+        return messages.ERROR, str(form.errors["priority"][0])
+    job = operations.change_priority(job_id, form.cleaned_data["priority"], by=people.person(request))
+    return f"The priority is {job.priority}."
 
 
-@members_only
-@require_POST
+@access.action("jobs:job", guard=members_only)
 def clone(request: HttpRequest, job_id: int) -> HttpResponse:
     """Submit a job like this one at once, as the person's own, and go there."""
     sentence = f"Submitted as job #{{new}}, like #{job_id}."
-    return _submitted(request, job_id, lambda by: operations.clone(job_id, by=by), sentence)
+    return _submitted(request, lambda by: operations.clone(job_id, by=by), sentence)
 
 
-@access.button
-def share(request: HttpRequest, job_id: int) -> HttpResponse:
+@access.action("jobs:job", at="#share")
+def share(request: HttpRequest, job_id: int) -> str:
     """Make the link that shows this job to whoever has it."""
-    return _sharing(request, job_id, operations.share, "Anyone with the link can see this job now.")
+    operations.share(job_id, by=people.person(request))
+    return "Anyone with the link can see this job now."
 
 
-@access.button
-def unshare(request: HttpRequest, job_id: int) -> HttpResponse:
+@access.action("jobs:job", at="#share")
+def unshare(request: HttpRequest, job_id: int) -> str:
     """Make that link worthless, on pages that are open too."""
-    return _sharing(request, job_id, operations.unshare, "The link no longer works.")
+    operations.unshare(job_id, by=people.person(request))
+    return "The link no longer works."
 
 
-def _submitted(request: HttpRequest, job_id: int, submit: Callable[[User], Job], sentence: str) -> HttpResponse:
-    def do() -> HttpResponse:
-        http.count_submitted(request, people.person(request))
-        new = submit(people.person(request))
-        messages.success(request, sentence.format(new=new.pk))
-        return HttpResponseRedirect(_page(new.pk))
-
-    return access.done(request, _page(job_id), do)
-
-
-def _sharing(request: HttpRequest, job_id: int, operation: Callable[..., object], sentence: str) -> HttpResponse:
-    def do() -> HttpResponse:
-        operation(job_id, by=people.person(request))
-        messages.success(request, sentence)
-        return HttpResponseRedirect(f"{_page(job_id)}#share")
-
-    return access.done(request, _page(job_id), do)
+@access.action("jobs:job")
+def signal(request: HttpRequest, job_id: int) -> access.Answer:
+    """Send the signal that the job waits for, by the form of its page."""
+    job, wait = access.visible(request, job_id), waits.waiting(job_id)
+    if wait is None:
+        return messages.WARNING, "The job waits for no signal any more."
+    if request.POST.get("signal-key") != key_of(job.fence):
+        return messages.WARNING, f"The job waits for another answer by now ({wait.signal}): look at its form again."
+    form = SignalForm(wait, request.POST)
+    if not form.is_valid():
+        wrong = "; ".join(f"{form[name].label}: {errors[0]}" for name, errors in form.errors.items())
+        return messages.ERROR, wrong
+    operations.signal(job_id, form.name, form.value, by=people.person(request), key=form.cleaned_data["key"])
+    return f"The signal {form.name} was sent."
 
 
-def _page(job_id: int) -> str:
-    return reverse("jobs:job", args=[job_id])
+def _submitted(request: HttpRequest, submit: Callable[[User], Job], sentence: str) -> HttpResponse:
+    http.count_submitted(request, people.person(request))
+    new = submit(people.person(request))
+    messages.success(request, sentence.format(new=new.pk))
+    return redirect("jobs:job", new.pk)
 
 
 def _snippets(request: HttpRequest, job: Job) -> dict[str, str] | None:

@@ -1,17 +1,19 @@
-"""Pages of queues."""
+"""Pages of queues; and of whom, and with which concurrency key, jobs are paused."""
 
 from collections.abc import Callable
+from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.models import User
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.http import urlencode
 
 from core import people
 from jobs import operations
-from jobs.models import Fair
-from jobs.queries import fleet, reads
+from jobs.models import Fair, Live
+from jobs.queries import fleet, lanes, reads
 from jobs.views import access
 from jobs.views.forms import CeilingForm, OrderForm
 
@@ -30,59 +32,86 @@ def queue(request: HttpRequest, name: str) -> HttpResponse:
     return _page(request, name)
 
 
-@access.button
-def pause(request: HttpRequest, name: str) -> HttpResponse:
-    sentence = "Paused: none of its jobs is claimed any more. Jobs in progress continue."
-    return _done(request, name, operations.pause, sentence)
+@access.action("jobs:queue")
+def pause(request: HttpRequest, name: str) -> str:
+    operations.pause(name, by=access.runner(request))
+    return "Paused: none of its jobs is claimed any more. Jobs in progress continue."
 
 
-@access.button
-def resume(request: HttpRequest, name: str) -> HttpResponse:
-    return _done(request, name, operations.resume, "Resumed.")
+@access.action("jobs:queue")
+def resume(request: HttpRequest, name: str) -> str:
+    operations.resume(name, by=access.runner(request))
+    return "Resumed."
 
 
-@access.button
-def set_ceiling(request: HttpRequest, name: str) -> HttpResponse:
+@access.action("jobs:queue")
+def set_ceiling(request: HttpRequest, name: str) -> access.Answer:
     """Bound how many of its jobs run at a time, or take the bound away."""
-    _check_rights(request)
-    form = CeilingForm(request.POST)
+    by, form = access.runner(request), CeilingForm(request.POST)
     if not form.is_valid():
         return _page(request, name, form=form)
     ceiling: int | None = form.cleaned_data["ceiling"]
     of_key: int | None = form.cleaned_data["of_key"]
+    operations.set_ceiling(name, ceiling, by=by)
+    operations.bound_keys(name, of_key, by=by)
     sentence = f"At most {ceiling} of its jobs run at a time."
     if ceiling is None:
         sentence = "It has no ceiling now: any number of its jobs may run."
     if of_key is not None:
         sentence += f" Of each concurrency key {of_key}."
-
-    def do(queue: str, *, by: User) -> None:
-        operations.set_ceiling(queue, ceiling, by=by)
-        operations.bound_keys(queue, of_key, by=by)
-
-    return _done(request, name, do, sentence)
+    return sentence
 
 
-@access.button
-def set_order(request: HttpRequest, name: str) -> HttpResponse:
+@access.action("jobs:queue")
+def set_order(request: HttpRequest, name: str) -> access.Answer:
     """Share it out by owner or by group, or not at all; and let what waits for long count for more."""
-    _check_rights(request)
-    form = OrderForm(request.POST)
+    by, form = access.runner(request), OrderForm(request.POST)
     if not form.is_valid():
         return _page(request, name, order=form)
     fair: str = form.cleaned_data["fair"]
     ages_after: int | None = form.cleaned_data["ages_after"]
+    operations.set_fair(name, fair, by=by)
+    operations.set_ages_after(name, ages_after, by=by)
     sentence = "Its jobs are taken in the order of submission now."
     if fair != Fair.OFF:
         sentence = f"Its jobs are taken by fair share now, {Fair(fair).label}."
     if ages_after is not None:
         sentence += f" One that waits for {ages_after:,} s counts one priority higher."
+    return sentence
 
-    def do(queue: str, *, by: User) -> None:
-        operations.set_fair(queue, fair, by=by)
-        operations.set_ages_after(queue, ages_after, by=by)
 
-    return _done(request, name, do, sentence)
+def pause_of_list(user: User, *, owner: str) -> dict[str, Any]:
+    """What a list of jobs says of a pause: to who runs the farm that of the owner whom it is narrowed to (a name, or
+    ""), to others their own."""
+    may_run = fleet.runs_the_farm(user)
+    person = User.objects.filter(username=owner).first() if may_run else user
+    pause = None if person is None else lanes.pause_of(person)
+    return {"person": person, "pause": pause, "may_run": may_run}
+
+
+@access.button
+def pause_owner(request: HttpRequest, owner_id: int) -> HttpResponse:
+    sentence = "Paused: none of their jobs is claimed any more. Jobs in progress continue."
+    return _owner_done(request, owner_id, operations.pause_owner, sentence)
+
+
+@access.button
+def resume_owner(request: HttpRequest, owner_id: int) -> HttpResponse:
+    return _owner_done(request, owner_id, operations.resume_owner, "Resumed.")
+
+
+@access.action("jobs:job", at="#concurrency-key")
+def pause_key(request: HttpRequest, job_id: int) -> str:
+    by = access.runner(request)
+    operations.pause_key(_key_of(job_id), by=by)
+    return "Paused: no job with this concurrency key is claimed."
+
+
+@access.action("jobs:job", at="#concurrency-key")
+def resume_key(request: HttpRequest, job_id: int) -> str:
+    by = access.runner(request)
+    operations.resume_key(_key_of(job_id), by=by)
+    return "Resumed."
 
 
 def _page(
@@ -103,16 +132,12 @@ def _page(
     return render(request, "jobs/queue.html", context, status=422 if form or order else 200)
 
 
-def _check_rights(request: HttpRequest) -> None:
-    if not fleet.runs_the_farm(people.person(request)):
-        raise PermissionDenied("Only those who run the farm may do that.")
+def _owner_done(request: HttpRequest, owner_id: int, operation: Callable[..., None], sentence: str) -> HttpResponse:
+    by, owner = access.runner(request), get_object_or_404(User, pk=owner_id)
+    operation(owner, by=by)
+    url = f"{reverse('jobs:list')}?{urlencode({'owner': owner.get_username()})}"
+    return access.respond(request, sentence, level=messages.SUCCESS, url=url)
 
 
-def _done(request: HttpRequest, name: str, operation: Callable[..., None], sentence: str) -> HttpResponse:
-    _check_rights(request)
-
-    def do() -> str:
-        operation(name, by=people.person(request))
-        return sentence
-
-    return access.done(request, reverse("jobs:queue", args=[name]), do)
+def _key_of(job_id: int) -> int:
+    return int(get_object_or_404(Live.objects.exclude(key=None), pk=job_id).key_id)

@@ -1,6 +1,6 @@
 """What a share link shows, to whoever has it: one job, to look at."""
 
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -23,24 +23,11 @@ def job(request: HttpRequest, token: str) -> HttpResponse:
     return response
 
 
-@require_safe
-def file(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
-    return files.response(request, _shared(token), name)
-
-
-@require_safe
-def input_file(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
-    return files.input_response(request, _shared(token), name)
-
-
-@require_safe
-def output(request: HttpRequest, token: str, fence: int) -> HttpResponseBase:
-    """What an attempt of a shared job wrote, as plain text."""
-    return files.text(request, _shared(token), fence)
-
-
 def _shared(token: str) -> Job:
     row = reads.shared(token) if "\x00" not in token else None
     if row is None:
         raise Http404("This link no longer works.")
     return row
+
+
+file, input_file, output = files.views(lambda _, token: _shared(token), "token")

@@ -5,11 +5,9 @@ from functools import partial
 from typing import Final
 
 from django import forms
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
@@ -100,50 +98,32 @@ def rotate(request: HttpRequest, worker_id: int) -> HttpResponse:
     return _shown_once(request, worker, operations.rotate_key(worker, by=people.person(request)))
 
 
-@access.button
-def revoke(request: HttpRequest, worker_id: int) -> HttpResponse:
-    sentence = "Its key is revoked. Its job is lost when the lease ends."
-    return _changed(request, worker_id, operations.revoke, sentence)
+@access.action("jobs:worker")
+def revoke(request: HttpRequest, worker_id: int) -> str:
+    operations.revoke(_worker(request, worker_id).worker, by=people.person(request))
+    return "Its key is revoked. Its job is lost when the lease ends."
 
 
-@access.button
-def drain(request: HttpRequest, worker_id: int) -> HttpResponse:
+@access.action("jobs:worker")
+def drain(request: HttpRequest, worker_id: int) -> str:
     """Have the worker finish what it holds, and give it nothing more."""
-    sentence = "It is drained: it finishes what it holds, and is given no more jobs."
-    return _changed(request, worker_id, operations.drain, sentence)
+    operations.drain(_worker(request, worker_id).worker, by=people.person(request))
+    return "It is drained: it finishes what it holds, and is given no more jobs."
 
 
-@access.button
-def undrain(request: HttpRequest, worker_id: int) -> HttpResponse:
-    return _changed(request, worker_id, operations.undrain, "It is given jobs again.")
+@access.action("jobs:worker")
+def undrain(request: HttpRequest, worker_id: int) -> str:
+    operations.undrain(_worker(request, worker_id).worker, by=people.person(request))
+    return "It is given jobs again."
 
 
-@access.button
-def label(request: HttpRequest, worker_id: int) -> HttpResponse:
+@access.action("jobs:worker")
+def label(request: HttpRequest, worker_id: int) -> str:
     """Set the labels that win over what the worker announces."""
-
-    def set_labels(worker: Worker, *, by: User) -> None:
-        named = labels.read_pairs(words(request.POST.get("labels", "")), field="labels")
-        operations.set_labels(worker, named, by=by)
-
-    sentence = "Its labels are set: jobs that require others do not go to it any more."
-    return _changed(request, worker_id, set_labels, sentence, find=partial(fleet.manageable_worker, by_staff=True))
-
-
-def _changed(
-    request: HttpRequest,
-    worker_id: int,
-    operation: Callable[..., object],
-    sentence: str,
-    find: Callable[..., WorkerRow] = fleet.manageable_worker,
-) -> HttpResponse:
-    worker = _worker(request, worker_id, find).worker
-
-    def do() -> str:
-        operation(worker, by=people.person(request))
-        return sentence
-
-    return access.done(request, reverse("jobs:worker", args=[worker_id]), do)
+    worker = _worker(request, worker_id, partial(fleet.manageable_worker, by_staff=True)).worker
+    named = labels.read_pairs(words(request.POST.get("labels", "")), field="labels")
+    operations.set_labels(worker, named, by=people.person(request))
+    return "Its labels are set: jobs that require others do not go to it any more."
 
 
 @access.page
