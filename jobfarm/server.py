@@ -18,10 +18,9 @@ from jobfarm.bodies import BoundedBodies
 from jobfarm.one_hop import OneHop
 from jobfarm.requests import LoggedSocket, Observed
 from jobs.routing import WORKER_SOCKET, WorkerSocket
-from jobs.waiting.beats import Beats
 from jobs.waiting.notifier import Notifier, Stopping
-from jobs.waiting.seen import Seen
-from jobs.waiting.upstream import Handler
+from jobs.waiting.presence import Beats, Seen
+from jobs.waiting.requests import Handler
 from jobs.waiting.wrapper import Waiting
 from live import configuration, hub
 from live import routing as live

@@ -24,7 +24,7 @@ from jobs.protocol.sessions import Arrival, Performed
 from jobs.queries.reads import Interest
 from jobs.waiting.calls import Calls, Received
 from jobs.waiting.notifier import Notifier
-from jobs.waiting.seen import Seen
+from jobs.waiting.presence import Seen
 from jobs.waiting.wait_groups import NEVER, Wakeup
 from live import hub
 from postgres import connections

@@ -1,4 +1,4 @@
-"""Jobs: a list to search, filter, follow live, cancel and try again; one is shown on its page of the site."""
+"""Jobs, to search, follow live, cancel and retry, and bulk actions on them; each is shown on its page of the site."""
 
 from typing import Any, Final
 
@@ -13,9 +13,10 @@ from django.utils.safestring import SafeString
 from core import administration, people
 from core.values import row_id
 from jobs import live_queries, operations
+from jobs.domain.bulks import Phase
 from jobs.domain.states import Status
 from jobs.errors import AlreadyRetried
-from jobs.models import Job, with_status
+from jobs.models import Bulk, Job, with_status
 from jobs.queries import fleet, lists, pages
 from jobs.templatetags import farm
 from live import html
@@ -157,3 +158,22 @@ def _dressed(base: type[Any]) -> type[Any]:
             self.result_list: Any = rows
 
     return Dressed
+
+
+COLOURS: Final[dict[str, str]] = {Phase.DONE: "success", Phase.STOPPED: "warning"}
+
+
+@admin.register(Bulk)
+class BulkAdmin(administration.OnSite, administration.BoundedList):
+    """They are begun, stopped and undone on the farm's own pages."""
+
+    page = "jobs:bulk"
+
+    list_display = ["id", "action", "value", "how", "by", "matched", "changed", "created_at", "ended_at"]
+    list_display_links = ["id", "action"]
+    list_filter = ["action", "phase", administration.by_day("created_at")]
+    list_select_related = ["by"]
+    search_fields = ["=id", "=by__username"]
+    how = administration.shown(
+        "Status", lambda bulk: (bulk.phase, farm.PHASES[Phase(bulk.phase)]["label"]), label=COLOURS
+    )

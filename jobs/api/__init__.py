@@ -2,17 +2,11 @@
 
 from ninja import Router
 
-from jobs.api import bulks, clients, fleet, flows, pauses, scaling, streams, uploads, workers
+from jobs.api import bulks, clients, fleet, flows, scaling, streams, uploads, workers
 
 router = Router()
 router.add_router("/worker", workers.router)
-router.add_router("", clients.router)
-router.add_router("", bulks.router)
-router.add_router("", flows.router)
-router.add_router("", streams.router)
-router.add_router("", uploads.router)
-router.add_router("", scaling.router)
-router.add_router("", fleet.router)
-router.add_router("", pauses.router)
+for each in (clients, bulks, flows, streams, uploads, scaling, fleet):
+    router.add_router("", each.router)
 
 __all__ = ["router"]

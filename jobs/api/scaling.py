@@ -14,7 +14,7 @@ from core.api import Calls, Sample
 from jobs import http
 from jobs.domain.scaling import DRAIN_S
 from jobs.errors import OperatorsOnly, UnknownQueue
-from jobs.protocol import scaling
+from jobs.protocol import fleet as protocol
 from jobs.queries import reads
 from jobs.queries.scaling import queue_loads
 
@@ -35,19 +35,19 @@ QueueName = Annotated[str, parameters.Query("", max_length=100, description="Of 
 Drain = Annotated[
     float,
     parameters.Query(
-        DRAIN_S, ge=1, le=scaling.LONGEST_DRAIN_S, description="Within how many seconds what waits is to begin."
+        DRAIN_S, ge=1, le=protocol.LONGEST_DRAIN_S, description="Within how many seconds what waits is to begin."
     ),
 ]
 JobsPerWorker = Annotated[
     int,
-    parameters.Query(1, ge=1, le=scaling.MOST_JOBS_PER_WORKER, description="How many jobs a worker runs at a time."),
+    parameters.Query(1, ge=1, le=protocol.MOST_JOBS_PER_WORKER, description="How many jobs a worker runs at a time."),
 ]
 
 
 @router.call("get", "/scale", auth=WAYS_IN, sample=Sample(query="queue=chat&drain_s=60"))
 def scale(
     request: HttpRequest, queue: QueueName, drain_s: Drain, jobs_per_worker: JobsPerWorker
-) -> scaling.QueueScale | scaling.FarmScale:
+) -> protocol.QueueScale | protocol.FarmScale:
     """How many workers are wanted?
 
     How much there is to do, and how many workers keep up with what arrives and have what waits begun within `drain_s`
@@ -64,10 +64,10 @@ def scale(
     http.refuse_unknown_parameters(request, ["queue", "drain_s", "jobs_per_worker"])
     _refuse_members(request)
     answers = [
-        scaling.scale(each, drain_s=drain_s, jobs_per_worker=jobs_per_worker) for each in queue_loads(queue=queue)
+        protocol.scale(each, drain_s=drain_s, jobs_per_worker=jobs_per_worker) for each in queue_loads(queue=queue)
     ]
     if not queue:
-        return scaling.FarmScale(queues=answers)
+        return protocol.FarmScale(queues=answers)
     if not answers:
         raise UnknownQueue(queue=queue)
     return answers[0]

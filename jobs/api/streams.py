@@ -14,7 +14,7 @@ from jobs.domain.changes import EVERYBODY, Wanted
 from jobs.domain.filters import ids_of
 from jobs.domain.tags import MOST_TAGS, is_list
 from jobs.errors import InvalidValue, NotFound
-from jobs.protocol import views
+from jobs.protocol import clients
 from jobs.queries import bulks, reads
 
 Tag = Annotated[str, Query(max_length=700, description="One tag, or several with commas between.")]
@@ -82,10 +82,10 @@ def events_that_match(
 
 
 @router.call(
-    "post", "/view-tokens", auth=OPERATE, answer=Status[views.ViewToken],
+    "post", "/view-tokens", auth=OPERATE, answer=Status[clients.ViewToken],
     sample=Sample(body={"tag": "nightly", "expires_in_s": 900}),
 )  # fmt: skip
-def create_view_token(request: HttpRequest, body: views.NewViewToken) -> HttpResponse:
+def create_view_token(request: HttpRequest, body: clients.NewViewToken) -> HttpResponse:
     """Let another site's page look.
 
     A token for one job of yours, or for your jobs of one tag (operators: any), for up to a day. In the address
@@ -96,17 +96,17 @@ def create_view_token(request: HttpRequest, body: views.NewViewToken) -> HttpRes
     token, key = operations.create_view_token(
         by=caller(request), job_id=body.job, tag=body.tag, expires_in_s=body.expires_in_s
     )  # fmt: skip
-    return http.answered(views.ViewToken(id=token.pk, token=key, expires_at=token.expires_at), status=201)
+    return http.answered(clients.ViewToken(id=token.pk, token=key, expires_at=token.expires_at), status=201)
 
 
 @router.call("delete", "/view-tokens/{jobid:token_id}", auth=OPERATE)
-def revoke_view_token(request: HttpRequest, token_id: int) -> views.RevokedViewToken:
+def revoke_view_token(request: HttpRequest, token_id: int) -> clients.RevokedViewToken:
     """Revoke a view token.
 
     One of yours: it opens nothing any more, and its streams end.
     """
     operations.revoke_view_token(token_id, by=caller(request))
-    return views.RevokedViewToken(id=token_id)
+    return clients.RevokedViewToken(id=token_id)
 
 
 def _wanted(request: HttpRequest, *, tag: str, kind: str, owner: str, flow: int | None) -> Wanted:

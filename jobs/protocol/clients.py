@@ -17,7 +17,7 @@ from jobs.domain.flows import LONGEST_NAME, MOST_INTO, Condition
 from jobs.domain.labels import MOST_CHOICES, MOST_CONDITIONS
 from jobs.domain.states import Status
 from jobs.domain.tags import LONGEST_TAG, MOST_TAGS
-from jobs.protocol.jobs import Job, JobInList, RequestId
+from jobs.protocol.jobs import Job, JobId, JobInList, RequestId
 
 MOST_SUBMITTED = 1000
 MOST_LISTED = 200
@@ -260,3 +260,36 @@ class Reasons(BaseModel):
 
 
 Problem: Final = api.Problem
+
+
+LONGEST_VIEW_S: Final = 86_400
+USUAL_VIEW_S: Final = 900
+
+
+class NewViewToken(Body):
+    """For one job, or for one tag."""
+
+    job: JobId | None = Field(None, examples=[7])
+    tag: Annotated[Text, Field(min_length=1, max_length=LONGEST_TAG)] | None = Field(None, examples=[None])
+    expires_in_s: Annotated[Whole, Field(ge=1, le=LONGEST_VIEW_S)] = USUAL_VIEW_S
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.job is None) == (self.tag is None):
+            raise ValueError("a job or a tag is wanted, not both")
+        return self
+
+
+class ViewToken(BaseModel):
+    """A view token, with the key that is in this answer alone."""
+
+    id: int
+    token: str = Field(examples=["jfv_..."])
+    expires_at: datetime
+
+
+class RevokedViewToken(BaseModel):
+    """A view token that opens nothing any more."""
+
+    id: int
+    revoked: bool = True

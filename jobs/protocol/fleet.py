@@ -1,14 +1,16 @@
-"""What is answered about workers."""
+"""What is said and answered about workers, autoscalers and what is paused."""
 
 from datetime import datetime
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from core.values import Body, Text
 from jobs.domain.labels import MOST_LABELS
+from jobs.domain.scaling import wanted_workers
 from jobs.domain.workers import Presence
 from jobs.queries.fleet import WorkerRow
+from jobs.queries.scaling import QueueLoad
 
 
 class ReportedGpu(BaseModel):
@@ -95,3 +97,69 @@ class Fleet(BaseModel):
     """Workers, the workers, most recently seen first."""
 
     workers: list[FleetWorker]
+
+
+LONGEST_DRAIN_S: Final = 86_400
+MOST_JOBS_PER_WORKER: Final = 1000
+
+
+class QueueScale(BaseModel):
+    """A queue in numbers, flat, so that each has a path of one word."""
+
+    queue: str = Field(examples=["images"])
+    waiting: int = Field(description="Jobs that are due and wait, counted up to 10,000.", examples=[120])
+    running: int = Field(description="Jobs that run.", examples=[4])
+    oldest_wait_s: float = Field(description="Since when the one that waits longest has been due.", examples=[7.5])
+    wanted_workers: int = Field(description="How many workers it wants; see above.", examples=[6])
+    arrivals_per_s: float = Field(description="Jobs that came in, a second, in the last ten minutes.", examples=[0.2])
+    mean_run_s: float | None = Field(
+        description="How long runs of the last hour took; null: none ended.", examples=[14.2]
+    )
+    ceiling: int | None = Field(description="How many may run at a time; null: any number.", examples=[None])
+    paused: bool = Field(description="While it is, none of its jobs is claimed.")
+
+
+class FarmScale(BaseModel):
+    """Every queue, by name."""
+
+    queues: list[QueueScale]
+
+
+def scale(queue_load: QueueLoad, *, drain_s: float, jobs_per_worker: int) -> QueueScale:
+    """One queue's answer."""
+    load = queue_load.load
+    return QueueScale(
+        queue=queue_load.queue, waiting=load.waiting, running=load.running,
+        oldest_wait_s=round(queue_load.oldest_wait_s, 3),
+        wanted_workers=wanted_workers(load, drain_s=drain_s, jobs_per_worker=jobs_per_worker),
+        arrivals_per_s=round(load.arrivals_per_s, 6),
+        mean_run_s=None if load.mean_run_s is None else round(load.mean_run_s, 6), ceiling=load.ceiling,
+        paused=load.is_paused,
+    )  # fmt: skip
+
+
+class Waiting(Body):
+    """Which jobs: of an owner, of a queue, or with a concurrency key of a kind or a queue."""
+
+    owner: Text | None = Field(None, description="A username.", examples=["ada"])
+    queue: Text | None = Field(None, examples=[None])
+    kind: Text | None = Field(None, description="Of a concurrency key.", examples=[None])
+    concurrency_key: Text | None = Field(None, examples=[None])
+
+    @model_validator(mode="after")
+    def is_one(self) -> Self:
+        """One of the three, and nothing beside it."""
+        scopes = [name for name in ("owner", "queue", "kind") if getattr(self, name) is not None]
+        if len(scopes) != 1 or (scopes == ["owner"] and self.concurrency_key is not None):
+            raise ValueError("name an owner, or a queue, or a concurrency_key with its kind or its queue")
+        if scopes == ["kind"] and self.concurrency_key is None:
+            raise ValueError("a kind is paused by its concurrency_key")
+        return self
+
+
+class Pause(BaseModel):
+    """Whether they are paused, since when, and by whom."""
+
+    paused: bool
+    since: datetime | None = Field(description="Null where they are not paused.")
+    by: str | None = Field(description="Null where code of the site did it.")

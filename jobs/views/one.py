@@ -17,7 +17,7 @@ from core.refusal import CancelVerdict
 from jobs import http, operations
 from jobs.domain import files, snippets
 from jobs.live_queries.common import MEMBER, OPERATOR
-from jobs.live_queries.signals import SignalForm, key_of
+from jobs.live_queries.one import SignalForm, key_of
 from jobs.models import Job
 from jobs.queries import fleet, inputs, pages, reads, waits
 from jobs.views import access

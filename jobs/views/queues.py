@@ -140,4 +140,6 @@ def _owner_done(request: HttpRequest, owner_id: int, operation: Callable[..., No
 
 
 def _key_of(job_id: int) -> int:
-    return int(get_object_or_404(Live.objects.exclude(key=None), pk=job_id).key_id)
+    key_id = get_object_or_404(Live.objects.exclude(key=None), pk=job_id).key_id
+    assert key_id is not None
+    return key_id

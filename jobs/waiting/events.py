@@ -16,12 +16,11 @@ from jobs import http
 from jobs.domain import changes
 from jobs.errors import TooManyOpen
 from jobs.protocol.jobs import as_view
-from jobs.waiting import clients, matching
+from jobs.waiting import matching
 from jobs.waiting.matching import Changes
 from jobs.waiting.notifier import Stopping
-from jobs.waiting.places import Places
+from jobs.waiting.requests import Connection, Django, Places
 from jobs.waiting.story import Stories
-from jobs.waiting.upstream import Django
 from live import RECONNECTED, hub
 from live.hub import Subscription
 from live.send_queue import Message, SendQueue
@@ -62,7 +61,7 @@ class EventStream:
             try:
                 most: int = settings.LIVE["STREAMS_PER_PERSON"]
                 place = self._places.one(("streams", note.user_id), most=most, of="owner")
-                with place, clients.Connection(receive) as client:
+                with place, Connection(receive) as client:
                     serve = self._stream if isinstance(note, http.Followed) else self._stream_of_many
                     await client.during(serve(note, scope, send, rights))
             except TooManyOpen as refusal:

@@ -13,10 +13,8 @@ from core.asgi import Receive, Scope, Send
 from jobs import http, operations
 from jobs.errors import TooManyOpen
 from jobs.protocol import answers, sessions
-from jobs.waiting import clients
 from jobs.waiting.notifier import Notifier, Stopping
-from jobs.waiting.places import Places
-from jobs.waiting.upstream import Django
+from jobs.waiting.requests import Connection, Django, Places
 from jobs.waiting.wait_groups import Wakeup
 from live import hub
 from live.hub import Subscription
@@ -53,7 +51,7 @@ class LongPoll:
         except asgi.ClientGone:
             return
         try:
-            with clients.Connection(receive) as client:
+            with Connection(receive) as client:
                 answer = await self._first_answer(scope, body, client)
                 if not client.is_gone:
                     await self._django.send(answer, send)
@@ -65,7 +63,7 @@ class LongPoll:
             if self._rights is not None:
                 self._rights.close()
 
-    async def _first_answer(self, scope: Scope, body: bytes, client: clients.Connection) -> HttpResponseBase:
+    async def _first_answer(self, scope: Scope, body: bytes, client: Connection) -> HttpResponseBase:
         """The first answer that has something in it, or the last one; at once that its worker was drained meanwhile."""
         woken: Woken | None = None
         since = self._loop.time()

@@ -10,8 +10,7 @@ from jobs.waiting.events import EventStream
 from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.matching import Changes
 from jobs.waiting.notifier import Notifier, Stopping
-from jobs.waiting.places import Places
-from jobs.waiting.upstream import Django, Handler
+from jobs.waiting.requests import Django, Handler, Places
 
 _CLAIM: Final = f"{API}/worker/claim"
 _EVENTS: Final = re.compile(rf"{re.escape(API)}/(?:jobs/(?:[0-9]{{1,19}}/)?)?events")

@@ -18,11 +18,9 @@ from django.http.response import HttpResponseBase
 from core import asgi
 from core.asgi import App, Receive, Scope, Send
 from jobs.errors import TooManyOpen
-from jobs.waiting import clients
 from jobs.waiting.events import EVENT_STREAM, PING_S, Rights, first_of, piece
 from jobs.waiting.notifier import Stopping
-from jobs.waiting.places import Places
-from jobs.waiting.upstream import AT_ONCE, Django, Handler
+from jobs.waiting.requests import AT_ONCE, Connection, Django, Handler, Places
 from live import hub
 from live.feeds import Watch
 from live.send_queue import SendQueue
@@ -114,7 +112,7 @@ class WaitingCall:
                 await self._django.send(answer, self._send)
                 return
             try:
-                with _place_of(note), clients.Connection(self._receive) as client:
+                with _place_of(note), Connection(self._receive) as client:
                     if await client.during(self._follow(note, rights)) is None:
                         await self._left(note)
             except TooManyOpen as refusal:

@@ -9,7 +9,7 @@ import yaml
 from django.test import Client
 from pytest_django import Settings
 
-from jobs.protocol.scaling import QueueScale
+from jobs.protocol.fleet import QueueScale
 from tests import farm
 
 pytestmark = pytest.mark.django_db

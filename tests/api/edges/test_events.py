@@ -14,7 +14,7 @@ from accounts.models import ApiToken
 from jobs import operations
 from jobs.errors import TooManyOpen
 from jobs.models import Job, OutputChunk
-from jobs.waiting.places import Places
+from jobs.waiting.requests import Places
 from live import operations as live
 from tests import farm
 from tests.api.edges import callers

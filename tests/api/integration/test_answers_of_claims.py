@@ -15,8 +15,7 @@ from jobs.protocol import answers, messages, sessions
 from jobs.protocol.messages import Call
 from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.notifier import Notifier, Stopping
-from jobs.waiting.places import Places
-from jobs.waiting.upstream import Django, Handler
+from jobs.waiting.requests import Django, Handler, Places
 from postgres import connections
 from tests import farm
 

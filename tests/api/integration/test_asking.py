@@ -7,7 +7,7 @@ from typing import IO, Any, cast
 from django.http import HttpResponse
 
 from core.asgi import Scope
-from jobs.waiting.upstream import Django, Handler
+from jobs.waiting.requests import Django, Handler
 
 SCOPE: dict[str, Any] = {"type": "http", "method": "GET", "path": "/", "headers": []}
 

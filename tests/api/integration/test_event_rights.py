@@ -19,8 +19,7 @@ from jobs.models import Job
 from jobs.waiting.events import EventStream
 from jobs.waiting.matching import Changes
 from jobs.waiting.notifier import Stopping
-from jobs.waiting.places import Places
-from jobs.waiting.upstream import Django, Handler
+from jobs.waiting.requests import Django, Handler, Places
 from live import hub
 from live.feeds import StateFeed
 from postgres import connections

@@ -6,7 +6,7 @@ import pytest
 
 from jobs import operations
 from jobs.models import Worker
-from jobs.waiting.seen import Seen
+from jobs.waiting.presence import Seen
 from postgres import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)

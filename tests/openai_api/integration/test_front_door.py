@@ -17,7 +17,7 @@ from jobs import operations as jobs
 from jobs.domain.workers import Facts
 from jobs.models import Job, Worker
 from jobs.waiting.notifier import Stopping
-from jobs.waiting.upstream import Handler
+from jobs.waiting.requests import Handler
 from live import hub
 from openai_api.waiting.calls import OpenAICalls
 from postgres import connections

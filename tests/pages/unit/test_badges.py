@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from jobs.domain.bulks import Phase
 from jobs.domain.states import AttemptOutcome
 from jobs.queries.fleet import QueueRow
-from jobs.templatetags import badges
+from jobs.templatetags import farm
 from tests.looped import looped
 from webhooks.domain.deliveries import Status
 from webhooks.templatetags import webhooks
@@ -17,11 +17,11 @@ PAUSED = {"paused_at": datetime(2026, 1, 1, tzinfo=UTC)}
 class TestBadges:
     @looped("outcome", AttemptOutcome)
     def test_of_an_attempt_has_the_colour_of_its_line(self, outcome: AttemptOutcome) -> None:
-        assert badges.outcome_badge(outcome)["status"] == badges.outcome_status(outcome)
+        assert farm.outcome_badge(outcome)["status"] == farm.outcome_status(outcome)
 
     @looped("phase", Phase)
     def test_of_a_bulk_action_has_a_label(self, phase: Phase) -> None:
-        assert badges.phase_badge(phase)["label"]
+        assert farm.phase_badge(phase)["label"]
 
     @looped("status", Status)
     def test_of_a_delivery_begins_with_its_status(self, status: Status) -> None:
@@ -40,8 +40,8 @@ class TestBadges:
     )
     def test_of_a_queue_is_the_most_urgent_one(self, numbers: dict[str, object], label: str) -> None:
         row = QueueRow(**{**QUIET, **numbers})  # type: ignore[arg-type]  # the numbers of a test
-        assert badges.queue_badge(row)["label"] == label
+        assert farm.queue_badge(row)["label"] == label
 
     def test_of_a_queue_with_jobs_that_nobody_takes_is_a_failure(self) -> None:
         rows = [QueueRow(**{**QUIET, "pending": pending}) for pending in (0, 1)]  # type: ignore[arg-type]
-        assert [badges.queue_badge(row)["status"] for row in rows] == ["off", "failed"]
+        assert [farm.queue_badge(row)["status"] for row in rows] == ["off", "failed"]

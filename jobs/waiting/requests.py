@@ -1,11 +1,68 @@
-"""Calling Django from outside: a whole request in, a whole answer out, a few at a time."""
+"""What a request that waits outside of Django is made of: its client, a place of its caller, and Django inside."""
 
 import asyncio
-from typing import IO, Final, Protocol
+from collections import Counter
+from collections.abc import Coroutine, Hashable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, Final, Protocol, Self, TypeVar
 
 from django.http.response import HttpResponseBase
 
-from core.asgi import Receive, Scope, Send
+from core.asgi import Receive, Scope, Send, wait_until_gone
+from jobs.errors import TooManyOpen
+
+T = TypeVar("T")
+
+
+class Connection:
+    """Notices that the client goes away, in its block, where nothing else may call `receive`."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._gone = asyncio.create_task(wait_until_gone(receive))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._gone.cancel()
+
+    @property
+    def is_gone(self) -> bool:
+        return self._gone.done()
+
+    async def during(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of `work`; None if the client went away first: then the work was canceled."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task, self._gone}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+
+COME_AGAIN_S: Final = 5
+
+
+class Places:
+    """Those that are taken, by whose they are. Of one event loop."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[Hashable] = Counter()
+
+    @contextmanager
+    def one(self, whose: Hashable, *, most: int, of: str) -> Iterator[None]:
+        """Hold a place for the block. Raises TooManyOpen where `whose` has as many as they may; `of` says whose quota
+        it is, in its words."""
+        if self._taken[whose] >= most:
+            raise TooManyOpen(of=of, quota=most, used=self._taken[whose], more=1, retry_after=COME_AGAIN_S)
+        self._taken[whose] += 1
+        try:
+            yield
+        finally:
+            self._taken[whose] -= 1
+            self._taken += Counter()  # without those who have none
+
 
 # Each request inside of Django holds a thread and, while it reads, a connection of the pool (20 by default).
 # A thousand waiters that are woken together call one after the other instead of starving everybody else.

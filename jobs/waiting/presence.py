@@ -1,16 +1,20 @@
-"""A web process reports that it is there and reachable for workers, every few seconds (docs/adr/0042)."""
+"""Who is there: a web process reports every few seconds that workers reach it (docs/adr/0042), and workers that are
+connected count as alive, however long they have nothing to say."""
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from django.conf import settings
 
+from jobs import operations
 from jobs.domain import presence
 from jobs.domain.presence import Part
 from jobs.operations.workers import PROCESSES_TOPIC, Presence
 from live import hub
+from observing import fields
 from postgres import connections
 from postgres.reachability import note_trouble
 
@@ -18,6 +22,7 @@ logger = logging.getLogger("jobs")
 # For so long a process that starts waits for its first beat. Without a database it serves all the same, and says so.
 BEGIN_WITHIN_S: Final = 5.0
 END_WITHIN_S: Final = 2.0
+SEEN_EVERY_S: Final = 30.0  # a third of WORKER_ALIVE_S: two misses in a row do no harm
 
 Run = Callable[[Callable[[], None]], Awaitable[None]]
 
@@ -89,3 +94,40 @@ async def _within(seconds: float, event: asyncio.Event) -> None:
             await event.wait()
     except TimeoutError:
         pass
+
+
+class Seen:
+    """Notes all connected workers of this process as seen, in one statement for all.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(self, *, every_s: float = SEEN_EVERY_S) -> None:
+        self._every_s = every_s
+        self._connected: Counter[int] = Counter()
+        self._task: asyncio.Task[None] | None = None
+
+    def came(self, worker_id: int) -> None:
+        self._connected[worker_id] += 1
+        if self._task is None:
+            with fields.apart():
+                self._task = asyncio.create_task(self._note_for_ever(), name="jobs: seen")
+
+    def went(self, worker_id: int) -> None:
+        self._connected[worker_id] -= 1
+        if not self._connected[worker_id]:
+            del self._connected[worker_id]
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _note_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            try:
+                if self._connected:
+                    await connections.run(operations.seen, sorted(self._connected))
+            except Exception:
+                logger.exception("Could not note which workers are connected; trying again")
