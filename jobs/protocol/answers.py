@@ -24,8 +24,6 @@ class Renewed(BaseModel):
 
 
 class RenewedOne(Renewed):
-    """Until when the lease of one job is good now."""
-
     id: int
 
 
@@ -36,8 +34,6 @@ class SubmittedChild(BaseModel):
 
 
 class Written(BaseModel):
-    """The number of the next piece of output."""
-
     next_seq: int
 
 
@@ -50,8 +46,6 @@ class Ended(BaseModel):
 
 
 class EndedOne(BaseModel):
-    """What became of one job of a batch."""
-
     id: int
     status: Status
 

@@ -53,7 +53,6 @@ class BulkFilters(create_model("Every", __base__=Body, **_FIELDS)):  # type: ign
     """Which jobs are meant. Several filters must all fit; none: every job that you may act on."""
 
     def as_filters(self) -> Filters:
-        """As the list of jobs is narrowed."""
         return Filters.of({name: _text(value) for name, value in self if value is not None})
 
 
@@ -64,8 +63,6 @@ def _text(value: Any) -> str:
 
 
 class NewBulk(Body):
-    """A bulk action to prepare, or to carry out."""
-
     action: Literal[_ACTIONS]  # type: ignore[valid-type]  # those of jobs.domain.bulks
     filters: BulkFilters = Field(description="Which jobs are meant.", examples=[{"tag": "nightly"}])
     value: Text | Whole | None = Field(None, description="The new queue, or the new priority.", examples=[None])
@@ -77,8 +74,6 @@ class NewBulk(Body):
 
 
 class BulkState(BaseModel):
-    """How a bulk action stands."""
-
     id: int
     action: BulkAction
     value: str = Field(description="The new queue or priority; empty for other actions.")
@@ -110,6 +105,5 @@ _SAME: Final = (
 
 
 def state(row: models.Bulk) -> BulkState:
-    """The wire form of a bulk action."""
     columns = {name: getattr(row, name) for name in _SAME}
     return BulkState(**columns, by=row.by.get_username(), undoes=row.undoes_id, undone_by=row.undone_by_id)

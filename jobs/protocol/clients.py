@@ -6,7 +6,6 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, create_model, model_validator
 
-from core import api
 from core.refusal import CancelVerdict
 from core.values import BIGINT, Body, Moment, Name, Number, Text, Whole, without_empty
 from jobs import models
@@ -35,8 +34,6 @@ class Debounce(Body):
 
 
 class NewWork(Body):
-    """What any new job may have."""
-
     kind: Name = Field(examples=["chat"])
     payload: Any = Field(
         description="Any JSON up to 50 MB and 100 levels of arrays and objects. Of more than a megabyte the job has "
@@ -72,8 +69,6 @@ class NewWork(Body):
 
 
 class NewJob(NewWork):
-    """A job to submit."""
-
     unique_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
         None, description="One job of yours of the same kind and key lives at a time: see `on_conflict`."
     )
@@ -120,24 +115,18 @@ class NewJob(NewWork):
 
 
 class NewPriority(Body):
-    """Which priority a job that waits is given."""
-
     priority: Annotated[Whole, Field(ge=-100, le=100)] = Field(
         description="Higher goes first. Above the kind's own, and above 0, it takes the right to raise it."
     )
 
 
 class NewSignal(Body):
-    """A signal for a job."""
-
     name: Annotated[Text, Field(min_length=1, max_length=LONGEST_NAME)] = Field(examples=["approved"])
     data: Any = Field(None, description="Any JSON up to 64 kB.", examples=[{"by": "ada"}])
     id: RequestId | None = Field(None, description="Your name for it: the same again for this job is one signal.")
 
 
 class SentSignal(BaseModel):
-    """What became of it."""
-
     is_new: bool = Field(description="False: one with this id had come before, and this one is nothing.")
 
 
@@ -148,8 +137,6 @@ class NewJobs(Body):
 
 
 class Upload(BaseModel):
-    """A file that jobs may have as an input."""
-
     id: UUID
     name: str = Field(examples=["sound.ogg"])
     size: int = Field(description="Bytes.")
@@ -160,13 +147,10 @@ class Upload(BaseModel):
 
     @classmethod
     def of(cls, kept: models.Upload, *, expires_at: datetime | None) -> Self:
-        """The wire form of an upload."""
         return cls(id=kept.pk, name=kept.name, size=kept.size, sha256=kept.sha256, expires_at=expires_at)
 
 
 class DeletedUpload(BaseModel):
-    """An upload that is gone."""
-
     id: UUID
     deleted: bool = True
 
@@ -192,8 +176,6 @@ class Filters(create_model("Described", **_FIELDS)):  # type: ignore[misc]  # th
 
 
 class Page(BaseModel):
-    """Jobs, newest first."""
-
     jobs: list[JobInList]
     next: int | None = Field(description="Ask for the next page with `cursor=` this; null: there is none.")
 
@@ -213,23 +195,17 @@ class Submitted(BaseModel):
 
 
 class Piece(BaseModel):
-    """A piece of output."""
-
     seq: int
     text: str
 
 
 class OutputPage(BaseModel):
-    """Consecutive pieces of one attempt's output."""
-
     fence: int = Field(description="Of which attempt; 0: nobody had the job yet.")
     chunks: list[Piece]
     next_seq: int = Field(description="What comes next has this number: ask with `after=` one less.")
 
 
 class Canceled(BaseModel):
-    """What the cancel came to."""
-
     verdict: CancelVerdict
     status: Status = Field(description="The job's status after it; for too_late, how it had ended.")
 
@@ -257,9 +233,6 @@ class Reasons(BaseModel):
     """Why a job does not run, the one that matters most first."""
 
     reasons: list[Reason]
-
-
-Problem: Final = api.Problem
 
 
 LONGEST_VIEW_S: Final = 86_400

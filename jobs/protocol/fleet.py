@@ -14,8 +14,6 @@ from jobs.queries.scaling import QueueLoad
 
 
 class ReportedGpu(BaseModel):
-    """A graphics processor of a worker."""
-
     name: str
     memory_bytes: int | None = None
 
@@ -50,8 +48,6 @@ class Stuck(BaseModel):
 
 
 class FleetWorker(BaseModel):
-    """A worker, and what it does."""
-
     id: int
     name: str
     owner: str | None = Field(description="Null: it serves everybody.")
@@ -71,7 +67,6 @@ class FleetWorker(BaseModel):
 
     @classmethod
     def of(cls, row: WorkerRow) -> Self:
-        """The wire form of a row of the fleet."""
         worker = row.worker
         return cls(
             id=worker.pk, name=worker.name, owner=worker.owner.get_username() if worker.owner else None,
@@ -85,8 +80,6 @@ class FleetWorker(BaseModel):
 
 
 class Labels(Body):
-    """Labels that win over those that a worker announces."""
-
     labels: Annotated[dict[Text, Text], Field(max_length=MOST_LABELS)] = Field(
         description="All of them: others that staff set before are gone. An empty value takes a label away.",
         examples=[{"region": "home", "vram": ""}],
@@ -94,8 +87,6 @@ class Labels(Body):
 
 
 class Fleet(BaseModel):
-    """Workers, the workers, most recently seen first."""
-
     workers: list[FleetWorker]
 
 
@@ -120,13 +111,10 @@ class QueueScale(BaseModel):
 
 
 class FarmScale(BaseModel):
-    """Every queue, by name."""
-
     queues: list[QueueScale]
 
 
 def scale(queue_load: QueueLoad, *, drain_s: float, jobs_per_worker: int) -> QueueScale:
-    """One queue's answer."""
     load = queue_load.load
     return QueueScale(
         queue=queue_load.queue, waiting=load.waiting, running=load.running,
@@ -148,7 +136,6 @@ class Waiting(Body):
 
     @model_validator(mode="after")
     def is_one(self) -> Self:
-        """One of the three, and nothing beside it."""
         scopes = [name for name in ("owner", "queue", "kind") if getattr(self, name) is not None]
         if len(scopes) != 1 or (scopes == ["owner"] and self.concurrency_key is not None):
             raise ValueError("name an owner, or a queue, or a concurrency_key with its kind or its queue")
@@ -158,8 +145,6 @@ class Waiting(Body):
 
 
 class Pause(BaseModel):
-    """Whether they are paused, since when, and by whom."""
-
     paused: bool
     since: datetime | None = Field(description="Null where they are not paused.")
     by: str | None = Field(description="Null where code of the site did it.")

@@ -32,7 +32,6 @@ class Step(BaseModel):
 
     @classmethod
     def of(cls, place: Row, seen: Seen) -> Self:
-        """The wire form of a place."""
         return cls(
             id=place.id, name=place.name, kind=place.kind, status=Status(place.status), after=[*seen.after[place.id]],
             depth=seen.depths[place.id], progress=place.progress,
@@ -53,8 +52,6 @@ class FlowUsage(BaseModel):
 
 
 class Flow(BaseModel):
-    """Jobs that are connected."""
-
     id: int
     created_at: datetime
     counts: Mapping[str, int] = Field(
@@ -65,14 +62,10 @@ class Flow(BaseModel):
 
 
 class CanceledFlow(BaseModel):
-    """What the cancel of a flow came to."""
-
     canceled: int = Field(description="How many jobs had not ended.")
 
 
 class NewFlow(Body):
-    """A flow to start from a template."""
-
     template: Name = Field(examples=["translate"], description="The name of a flow template.")
     values: dict[Name, Any] = Field(
         default_factory=dict, description="By its placeholders; what is not named has its default.",
@@ -81,14 +74,10 @@ class NewFlow(Body):
 
 
 class RetryFlow(Body):
-    """What of a flow is tried again."""
-
     from_: JobId | None = Field(
         None, alias="from", description="This ended job and all that came after it; if absent, what failed."
     )
 
 
 class RetriedFlow(BaseModel):
-    """What was tried again: the new jobs."""
-
     jobs: list[int]

@@ -24,8 +24,6 @@ Bytes = Annotated[Whole, Field(ge=0, le=BIGINT)]
 
 
 class ReportedGpu(Body):
-    """A graphics processor."""
-
     name: Annotated[Text, Field(min_length=1, max_length=100)] = Field(examples=["NVIDIA GeForce RTX 4090"])
     memory_bytes: Bytes | None = Field(None, examples=[25_757_220_864])
 

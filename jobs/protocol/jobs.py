@@ -32,8 +32,6 @@ class ResultFile(BaseModel):
 
 
 class InputFile(BaseModel):
-    """A file that the job was given."""
-
     name: str = Field(examples=["audio"])
     file: str = Field(description="The id of the upload: give it to another job, too.")
     filename: str = Field(description="What it was called when it was uploaded.", examples=["sound.ogg"])
@@ -90,8 +88,6 @@ class JobInList(BaseModel):
 
 
 class Attempt(BaseModel):
-    """One attempt: what became of it, and what of it can be read."""
-
     attempt: int | None = Field(description="Its number; null for one that was given back, which does not count.")
     fence: int = Field(description="Number of its claim: ask for output and files with `fence=` this.")
     outcome: AttemptOutcome | Literal["success"] | None = Field(description="Null while it runs.")

@@ -36,8 +36,6 @@ _REPEATED = (
 
 
 class Claim(Body):
-    """Ask for jobs."""
-
     queues: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = Field(
         None, description="Where to look, in this order; the worker's own queues if absent."
     )
@@ -60,15 +58,11 @@ class Leased(Body):
 
 
 class Heartbeat(Leased):
-    """A sign of life, with how far the job is."""
-
     progress: Annotated[Number, Field(ge=0, le=1)] | None = None
     detail: Text | None = Field(None, description="What it is doing; cut at 200 characters.", examples=["Painting"])
 
 
 class Checkpoint(Leased):
-    """What the job has found out so far."""
-
     value: Any = Field(
         description="Any JSON up to 64 kB, in place of the last; null: nothing is kept.", examples=[{"pages_done": 40}]
     )
@@ -108,20 +102,14 @@ class WaitsFor(Body):
 
 
 class NamedHeartbeat(Heartbeat):
-    """A sign of life of one job."""
-
     id: JobId
 
 
 class Heartbeats(Body):
-    """Signs of life of several jobs."""
-
     jobs: Annotated[list[NamedHeartbeat], Field(min_length=1, max_length=1000)]
 
 
 class Output(Leased):
-    """The next piece of the job's output."""
-
     seq: Annotated[Whole, Field(ge=0, lt=2**31 - 1)] = Field(description="Counts from 0 in each attempt.")
     text: Text = Field(description="At most a megabyte.", examples=["Once upon a time"])
 
@@ -151,8 +139,6 @@ class Finish(Ending):
 
 
 class NamedEnding(Ending):
-    """How the attempt of one job ended."""
-
     id: JobId
 
 
@@ -169,14 +155,10 @@ class Release(Leased):
 
 
 class NamedLease(Leased):
-    """A job and its lease."""
-
     id: JobId
 
 
 class Unclaim(Body):
-    """Give back jobs that were not begun."""
-
     jobs: Annotated[list[NamedLease], Field(min_length=1, max_length=1000)]
 
 

@@ -70,8 +70,6 @@ AT_ONCE: Final = 8
 
 
 class Handler(Protocol):
-    """Django's part of the server."""
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
 
