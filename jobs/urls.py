@@ -3,13 +3,13 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
-from jobs.views import attempts, bulks, export, failures, files, flows, lists, one, queues, shared, submit, workers
+from jobs.views import bulks, failures, files, flows, lists, one, queues, submit, workers
 
 app_name = "jobs"
 urlpatterns = [
     path("jobs/", lists.jobs, name="list"),
-    path("jobs/export.csv", export.export, {"kind": "csv"}, name="export_csv"),
-    path("jobs/export.jsonl", export.export, {"kind": "jsonl"}, name="export_json_lines"),
+    path("jobs/export.csv", lists.export, {"kind": "csv"}, name="export_csv"),
+    path("jobs/export.jsonl", lists.export, {"kind": "jsonl"}, name="export_json_lines"),
     path("jobs/failures/", failures.failures, name="failures"),
     path("jobs/filters/save/", lists.save_filter, name="save_filter"),
     path("jobs/filters/<int:filter_id>/forget/", lists.forget_filter, name="forget_filter"),
@@ -21,10 +21,10 @@ urlpatterns = [
     path("jobs/bulk/<jobid:bulk_id>/begin/", bulks.begin, name="bulk_begin"),
     path("jobs/bulk/<jobid:bulk_id>/stop/", bulks.stop, name="bulk_stop"),
     path("jobs/bulk/<jobid:bulk_id>/undo/", bulks.undo, name="bulk_undo"),
-    path("jobs/shared/<str:token>/", shared.job, name="shared"),
-    path("jobs/shared/<str:token>/files/<str:name>", shared.file, name="shared_file"),
-    path("jobs/shared/<str:token>/inputs/<str:name>", shared.input_file, name="shared_input"),
-    path("jobs/shared/<str:token>/output/<int:fence>", shared.output, name="shared_output"),
+    path("jobs/shared/<str:token>/", files.shared, name="shared"),
+    path("jobs/shared/<str:token>/files/<str:name>", files.shared_file, name="shared_file"),
+    path("jobs/shared/<str:token>/inputs/<str:name>", files.shared_input, name="shared_input"),
+    path("jobs/shared/<str:token>/output/<int:fence>", files.shared_output, name="shared_output"),
     path("jobs/<jobid:job_id>/", one.job, name="job"),
     path("jobs/<jobid:job_id>/cancel/", one.cancel, name="cancel"),
     path("jobs/<jobid:job_id>/retry/", one.retry, name="retry"),
@@ -34,7 +34,7 @@ urlpatterns = [
     path("jobs/<jobid:job_id>/key/pause/", queues.pause_key, name="pause_key"),
     path("jobs/<jobid:job_id>/key/resume/", queues.resume_key, name="resume_key"),
     path("jobs/<jobid:job_id>/clone/", one.clone, name="clone"),
-    path("jobs/<jobid:job_id>/attempts/", attempts.compared, name="attempts"),
+    path("jobs/<jobid:job_id>/attempts/", one.compared, name="attempts"),
     path("jobs/<jobid:job_id>/share/", one.share, name="share"),
     path("jobs/<jobid:job_id>/unshare/", one.unshare, name="unshare"),
     path("jobs/<jobid:job_id>/files/<str:name>", files.file, name="file"),

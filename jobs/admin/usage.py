@@ -15,7 +15,7 @@ from jobs import operations
 from jobs.domain.quotas import Quota
 from jobs.models import ALL_JOBS, HealthScore, Usage
 from jobs.operations import quotas
-from jobs.templatetags.quotas import amount
+from jobs.templatetags.farm import amount
 
 
 def _its_jobs(row: Usage) -> SafeString:

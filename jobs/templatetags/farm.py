@@ -5,14 +5,17 @@ import json
 from typing import Any, Final
 
 from django import template
+from django.contrib.auth.models import User
+from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils.html import escape, format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from jobs import kinds
+from jobs import kinds, operations
 from jobs.domain import failures, labels, payloads
 from jobs.domain.bulks import Phase
+from jobs.domain.quotas import Quota
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.live_queries.common import OPERATOR
 from jobs.queries.fleet import QueueRow, WorkerRow
@@ -191,3 +194,19 @@ def _status_of_worker(row: WorkerRow) -> str:
     if row.is_alive and row.is_drained:
         return "draining" if row.jobs else "drained"
     return row.presence.value
+
+
+_LABELS: Final = {
+    "waiting jobs": "Pending jobs", "bytes of output": "Output", "files": "Files", "bytes of files": "Bytes of files"
+}  # fmt: skip
+
+
+@register.inclusion_tag("jobs/parts/usage.html")
+def usage(user: User) -> dict[str, Any]:
+    return {"rows": [(_LABELS[quota.resource], amount(quota)) for quota in operations.used(user.pk)]}
+
+
+def amount(quota: Quota) -> str:
+    """What is used, and of how much: "3 of 100,000"; without a quota what is used."""
+    write = filesizeformat if quota.resource.startswith("bytes") else "{:,}".format
+    return f"{write(quota.used)} of {write(quota.quota)}" if quota.quota else str(write(quota.used))

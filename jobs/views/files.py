@@ -1,4 +1,5 @@
-"""Result files, input files and output as they are, for saving or to look at."""
+"""Result files, input files and output as they are, for saving or to look at; and the job that a share link shows, with
+these, to whoever has it."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
@@ -9,6 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from jobs import http
@@ -144,3 +146,26 @@ async def _later(job_id: int, fence: int) -> AsyncIterator[str]:
 
 def _joined(chunks: list[OutputChunk]) -> str:
     return "".join(chunk.text for chunk in chunks)
+
+
+@require_safe
+@never_cache
+def shared(request: HttpRequest, token: str) -> HttpResponse:
+    """The job, live, without a log-in and without anything that says who owns or runs it."""
+    row = _shared(token)
+    context = {"job": row, "live_ticket": token, "inputs": inputs.shown(row)}
+    response = render(request, "jobs/shared.html", context)
+    # The address is the key: it must not travel to other sites in a Referer, nor into a search engine.
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def _shared(token: str) -> Job:
+    row = reads.shared(token) if "\x00" not in token else None
+    if row is None:
+        raise Http404("This link no longer works.")
+    return row
+
+
+shared_file, shared_input, shared_output = views(lambda _, token: _shared(token), "token")

@@ -1,7 +1,7 @@
-"""The page of one job, and what can be done with it."""
+"""The page of one job, what can be done with it, and two of its attempts side by side."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from django import forms
@@ -16,10 +16,11 @@ from core import people
 from core.refusal import CancelVerdict
 from jobs import http, operations
 from jobs.domain import files, snippets
+from jobs.domain.differences import compare
 from jobs.live_queries.common import MEMBER, OPERATOR
 from jobs.live_queries.one import SignalForm, key_of
-from jobs.models import Job
-from jobs.queries import fleet, inputs, pages, reads, waits
+from jobs.models import Attempt, Job
+from jobs.queries import fleet, inputs, pages, reads, reports, waits
 from jobs.views import access
 
 LONGEST_SNIPPET: Final = 20_000  # characters of a payload that is shown as a command
@@ -163,3 +164,58 @@ def _left_out(job: Job) -> list[str]:
         "queue and priority": kind is None,
     }
     return [name for name, is_left_out in left_out.items() if is_left_out]
+
+
+OUTPUT_CHARACTERS: Final = 100_000  # of each attempt, its last
+
+
+def _name(attempt: Attempt) -> str:
+    """What it is called: by its number as people count, which one that was given back has not."""
+    number = "No attempt" if attempt.attempt is None else f"Attempt {attempt.attempt}"
+    return f"{number}: {attempt.outcome.replace('_', ' ')}" + (
+        f", {attempt.worker_name}" if attempt.worker_name else ""
+    )
+
+
+class AttemptsForm(forms.Form):
+    def __init__(self, data: Mapping[str, str], *, attempts: Mapping[int, Attempt]) -> None:
+        numbers = list(attempts)
+        first, second = numbers[-2:]
+        super().__init__({"a": data.get("a", first), "b": data.get("b", second)})
+        options = [(number, _name(attempt)) for number, attempt in attempts.items()]
+        for name, label in (("a", "Left"), ("b", "Right")):
+            self.fields[name] = forms.TypedChoiceField(choices=options, coerce=int, label=label)
+
+
+@access.page
+def compared(request: HttpRequest, job_id: int) -> HttpResponse:
+    """The attempts that `?a=` and `?b=` name by their fences; without them the last two."""
+    job = access.visible(request, job_id)
+    attempts = _attempts(job)
+    context: dict[str, object] = {"job": job}
+    if len(attempts) > 1:
+        form = AttemptsForm(request.GET.dict(), attempts=attempts)
+        context["form"] = form
+        if form.is_valid():
+            context |= _pair(job, attempts[form.cleaned_data["a"]], attempts[form.cleaned_data["b"]])
+    return render(request, "jobs/attempts.html", context)
+
+
+def _attempts(job: Job) -> dict[int, Attempt]:
+    """By fence, the first one first; the current one is the job's own row."""
+    attempts = {attempt.number: attempt for attempt in reads.attempts(job.pk)}
+    if job.claimed_at is not None and job.fence and job.fence not in attempts:
+        moments: dict[str, Any] = {"claimed_at": job.claimed_at, "ended_at": job.ended_at}
+        own = {"outcome": job.status, "worker_name": job.worker_name or ""}
+        attempts[job.fence] = Attempt(number=job.fence, attempt=job.attempt, **own, **moments)
+    return attempts
+
+
+def _pair(job: Job, left: Attempt, right: Attempt) -> dict[str, object]:
+    ends = [reports.end_of_output(job.pk, fence=each.number, characters=OUTPUT_CHARACTERS) for each in (left, right)]
+    return {
+        "pair": [(_name(each), each) for each in (left, right)],
+        "errors": compare(left.error, right.error),
+        "outputs": compare(*(text for text, _ in ends)),
+        "is_output_cut": any(is_cut for _, is_cut in ends),
+    }

@@ -1,8 +1,8 @@
-"""Pages of workers: who works here, what they ran of late, new ones, and their keys."""
+"""Pages of workers: who works here, what they ran of late, new ones, their keys, and how they are started elsewhere."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from django import forms
 from django.core.exceptions import PermissionDenied
@@ -22,7 +22,7 @@ from jobs.live_queries.farm import TIMELINE_MINUTES, WORKER_STATUSES
 from jobs.models import Worker
 from jobs.queries import fleet, reads
 from jobs.queries.fleet import WorkerRow
-from jobs.views import access, starting
+from jobs.views import access
 from jobs.views.forms import WorkerForm
 from postgres import clock
 
@@ -146,7 +146,7 @@ def _shown_once(request: HttpRequest, worker: Worker, key: str) -> HttpResponse:
     context = {
         "worker": worker,
         "key": key,
-        "commands": starting.commands(farm, key=key, options=options),
+        "commands": commands(farm, key=key, options=options),
         "is_own_handler": not handlers,
         "since_ms": int(clock.now().timestamp() * 1000),
     }
@@ -162,3 +162,63 @@ def _worker(
         raise Http404(error.message) from None
     except WorkerNotYours as error:
         raise PermissionDenied(error.message) from None
+
+
+_WHEEL: Final = "jobfarm-0.1.0-py3-none-any.whl"
+
+
+class Way(NamedTuple):
+    """One way to start it: an id for the page, a title, what is needed before, and the text to copy."""
+
+    id: str
+    title: str
+    needs: str
+    text: str
+
+
+def commands(farm: str, *, key: str, options: str) -> list[Way]:
+    """Every way, the shortest first. The key stands in the environment, where process lists do not show it."""
+    run = f"-m jobfarm_worker --url {farm} {options}"
+    return [
+        Way(
+            "command", "With pip",
+            "In an environment of its own, with Python 3.11 and the farm's wheel: in its source, "
+            "pip wheel --no-deps -w dist . makes it.",
+            f"pip install '{_WHEEL}[demo,openai]'\nJOBFARM_KEY={key} python {run}",
+        ),
+        Way(
+            "checkout", "From a checkout",
+            "In the folder of the farm's source.",
+            f"pip install '.[demo,openai]'\nJOBFARM_KEY={key} python {run}",
+        ),
+        Way(
+            "docker", "With Docker",
+            "In the folder of the farm's source: its image has the worker too.",
+            f"docker build -t jobfarm .\n"
+            f"docker run -d --restart unless-stopped -e JOBFARM_KEY={key} --entrypoint python jobfarm {run}",
+        ),
+        Way(
+            "systemd", "With systemd",
+            "As /etc/systemd/system/jobfarm-worker.service; then systemctl enable --now jobfarm-worker. "
+            "WorkingDirectory is where the environment lies.",
+            _UNIT.format(key=key, run=run),
+        ),
+    ]  # fmt: skip
+
+
+_UNIT: Final = """[Unit]
+Description=A worker of the job farm
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+DynamicUser=yes
+WorkingDirectory=/opt/jobfarm-worker
+Environment=JOBFARM_KEY={key}
+ExecStart=/opt/jobfarm-worker/.venv/bin/python {run}
+Restart=always
+TimeoutStopSec=30
+
+[Install]
+WantedBy=multi-user.target
+"""

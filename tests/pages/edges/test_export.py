@@ -7,7 +7,7 @@ import json
 import pytest
 
 from jobs import operations
-from jobs.views import export
+from jobs.views import lists
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
@@ -64,8 +64,8 @@ def test_nobody_gets_what_they_may_not_see(little_farm: Farm, browse: Browse) ->
 
 
 def test_a_long_one_names_the_next_file(little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "MOST", 4)
-    monkeypatch.setattr(export, "AT_A_TIME", 2)
+    monkeypatch.setattr(lists, "MOST_EXPORTED", 4)
+    monkeypatch.setattr(lists, "AT_A_TIME", 2)
     jobs = [little_farm.job, *farm.submit(6, "chat", owner=little_farm.ada)]
     first = browse(little_farm.ada).get("/jobs/export.jsonl?kind=chat")
     ids = [json.loads(line)["id"] for line in first.content.decode().splitlines()]
