@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django import template
+from django.forms import BaseForm
 from django.forms.utils import flatatt
 from django.template import Context
 from django.template.defaulttags import CsrfTokenNode
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -100,6 +102,14 @@ def asking_button(context: Context, content: str, label: str, page: str, /, *arg
     """A `post_button` that asks first: its content is the question, `yes` the button that answers it."""
     asks: dict[str, Any] = {"data_confirm": SafeString(content.strip()), "data_confirm_button": yes}
     return post_button(context, label, page, *args, **how, **asks)
+
+
+@register.simple_tag
+def fields(form: BaseForm, *names: str, wide: str = "", **how: Any) -> SafeString:
+    """The fields of a form that have these names, as far as it has them, as parts/field.html shows each."""
+    named = [form[name] for name in names if name in form.fields]
+    shown = [render_to_string("parts/field.html", {"field": one, "wide": one.name == wide, **how}) for one in named]
+    return SafeString("".join(shown))
 
 
 def _attributes(named: Mapping[str, Any]) -> dict[str, Any]:
