@@ -1,7 +1,7 @@
 """What the administration's pages of all apps are made of: bounded however large a table is, and asking first."""
 
 from core.administration.cells import NOTHING, link, on_site, preformatted, shown
-from core.administration.confirmation import AT_ONCE, Operated, carry_out, is_confirmed, on_each, on_one, question
+from core.administration.confirmation import AT_ONCE, Operated, carry_out, on_each, on_one
 from core.administration.filters import among, by_day, by_flag, known, recent
 from core.administration.tables import (
     COUNTED,

@@ -21,14 +21,13 @@ AT_ONCE: Final = 1000  # rows that one action touches
 _CARRIED = ("action", "select_across", "index", ACTION_CHECKBOX_NAME)
 
 
-def is_confirmed(request: HttpRequest) -> bool:
-    return request.method == "POST" and "confirmed" in request.POST
-
-
-def question(
+def carry_out(
     page: ModelAdmin, request: HttpRequest, *, title: str, lines: Sequence[str], button: str
-) -> TemplateResponse:
-    """Ask before it is done. The answer comes as the same request with `confirmed` in it."""
+) -> HttpResponse | None:
+    """Ask before it is done: the question to answer with, or None when it was answered with yes, which is the same
+    request with `confirmed` in it."""
+    if request.method == "POST" and "confirmed" in request.POST:
+        return None
     context = {
         **page.admin_site.each_context(request),
         "title": title,
@@ -38,15 +37,6 @@ def question(
         "carried": [(name, str(value)) for name in _CARRIED for value in request.POST.getlist(name)],
     }
     return TemplateResponse(request, "admin/question.html", context)
-
-
-def carry_out(
-    page: ModelAdmin, request: HttpRequest, *, title: str, lines: Sequence[str], button: str
-) -> HttpResponse | None:
-    """The question to answer with, or None when it was answered with yes: then do it."""
-    if is_confirmed(request):
-        return None
-    return question(page, request, title=title, lines=lines, button=button)
 
 
 class Operated:

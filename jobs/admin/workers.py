@@ -1,5 +1,6 @@
 """Workers: look, filter, drain and revoke many. One is made, and given labels or a key, on the farm's own pages."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
@@ -38,23 +39,14 @@ def _state(worker: Worker) -> str:
     return "drained" if there is Presence.LIVE and worker.drained_at else there.replace("_", " ")
 
 
-def _host(worker: Worker) -> str:
-    facts = getattr(worker, "facts", None)
-    return facts.host if facts else "–"
-
-
 def _its_jobs(worker: Worker) -> SafeString:
     addresses = [reverse(f"admin:jobs_{table}_changelist") for table in ("job", "attempt")]
     markup = '<a href="{}?worker={}">jobs</a>, <a href="{}?worker={}">failed attempts</a>'
     return format_html(markup, addresses[0], worker.pk, addresses[1], worker.pk)
 
 
-def _drain(request: HttpRequest, worker: Worker) -> str:
-    return "drained" if operations.drain(worker, by=people.person(request)) else "not changed"
-
-
-def _undrain(request: HttpRequest, worker: Worker) -> str:
-    return "undrained" if operations.undrain(worker, by=people.person(request)) else "not changed"
+def _changing(operation: Callable[..., bool], word: str) -> Callable[[HttpRequest, Worker], str]:
+    return lambda request, worker: word if operation(worker, by=people.person(request)) else "not changed"
 
 
 def _revoke(request: HttpRequest, worker: Worker) -> str:
@@ -98,11 +90,11 @@ class WorkerAdmin(administration.OnSite, administration.Operated, ModelAdmin):  
             self.delete_model(request, worker)
 
     state = administration.shown("Status", _state, label=_LABELS)
-    host = administration.shown("Host", _host)
+    host = administration.shown("Host", lambda worker: getattr(getattr(worker, "facts", None), "host", "–"))
     serves = administration.shown("Serves", lambda worker: worker.owner.get_username() if worker.owner else "everybody")
     shown_labels = administration.shown("Labels", lambda worker: ", ".join(fleet.labels_of(worker)) or "–")
 
     its_jobs = administration.shown("Jobs", _its_jobs)
-    drain_selected = administration.on_each("Drain {}", _drain, line=str)
-    undrain_selected = administration.on_each("Undrain {}", _undrain, line=str)
+    drain_selected = administration.on_each("Drain {}", _changing(operations.drain, "drained"), line=str)
+    undrain_selected = administration.on_each("Undrain {}", _changing(operations.undrain, "undrained"), line=str)
     revoke_selected = administration.on_each("Revoke {}", _revoke, line=str)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from core.api import Sample
 
 _VARIABLE: Final = re.compile(r"\$([A-Z]+)")
+_QUOTED: Final = re.compile(r"""(['"])\$([A-Z]+)\1""")
 _IMPORTS: Final = "import os\n\nimport httpx\n\n"
 _WIDE: Final = 100
 
@@ -70,7 +71,8 @@ def python(call: Call) -> str:
     arguments = [f"{_python_text(call.url)},"]
     arguments.append(f'headers={{"Authorization": {_python_text(call.authorization)}}},')
     if call.sample.body is not None:
-        arguments.append(f"json={_python_value(call.sample.body)},")
+        body = _with_variables(repr(call.sample.body), job='int(os.environ["JOB"])', other='os.environ["{}"]')
+        arguments.append(f"json={body},")
     if call.sample.sends:
         arguments.append(f'content=open("{call.sample.sends}", "rb").read(),')
     inner = "\n".join(f"    {argument}" for argument in arguments)
@@ -88,7 +90,8 @@ def javascript(call: Call) -> str:
     typed = "" if call.sample.body is None else ', "Content-Type": "application/json"'
     options.append(f'headers: {{ "Authorization": {_js_text(call.authorization)}{typed} }},')
     if call.sample.body is not None:
-        options.append(f"body: JSON.stringify({_js_value(call.sample.body)}),")
+        body = json.dumps(call.sample.body, ensure_ascii=False)
+        options.append(f"body: JSON.stringify({_with_variables(body, job='Number(JOB)', other='{}')}),")
     if call.sample.sends:
         options.append(f'body: await readFile("{call.sample.sends}"),')
     inner = "\n".join(f"  {option}" for option in options)
@@ -108,31 +111,14 @@ def _python_text(text: str) -> str:
     return f'{"f" if filled != text else ""}"{filled}"'
 
 
-def _python_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f'"{name}": {_python_value(each)}' for name, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_python_value, value)) + "]"
-    if not isinstance(value, str):
-        return repr(value)
-    if value == "$JOB":
-        return 'int(os.environ["JOB"])'
-    return f'os.environ["{value[1:]}"]' if value.startswith("$") else json.dumps(value, ensure_ascii=False)
-
-
 def _js_text(text: str) -> str:
     filled = re.sub(r"\$([A-Z]+)", r"${\1}", text)
     return f"`{filled}`" if filled != text else json.dumps(text)
 
 
-def _js_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{name}: {_js_value(each)}" for name, each in value.items()) + " }" if value else "{}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_js_value, value)) + "]"
-    if value == "$JOB":
-        return "Number(JOB)"
-    return value[1:] if isinstance(value, str) and value.startswith("$") else json.dumps(value, ensure_ascii=False)
+def _with_variables(text: str, *, job: str, other: str) -> str:
+    """The text of a value, whose texts that begin with $ are variables, as a language writes them."""
+    return _QUOTED.sub(lambda match: job if match[2] == "JOB" else other.format(match[2]), text)
 
 
 def _js_end(call: Call) -> str:
