@@ -1,6 +1,7 @@
-"""What workers call. Each call is one verb of `jobs.protocol.verbs`."""
+"""What workers call. Each call is one verb of `jobs.protocol.verbs`, whose docstring describes it."""
 
-from typing import Annotated, Final
+import inspect
+from typing import Annotated, Final, get_type_hints
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -8,12 +9,13 @@ from ninja import Status
 from ninja.params import functions as parameters
 
 from core.api import Calls, Sample
+from core.values import Body
 from jobs import http, operations
 from jobs.domain.leases import Lease
 from jobs.models import Worker
 from jobs.protocol import answers, verbs
-from jobs.protocol import hello as introductions
 from jobs.protocol import jobs as protocol
+from jobs.protocol.verbs import VERBS, Verb
 from observing import fields
 
 router = Calls(auth=http.WorkerKey(), tags=["Workers"])
@@ -65,93 +67,29 @@ def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     return http.answered(claimed, note=claimed if claimed.jobs else waits)
 
 
-@router.call("post", "/hello", sample=Sample(body={"host": "gpu-3", "handlers": ["chat"], "concurrency": 2}))
-def hello(request: HttpRequest, body: introductions.Hello) -> introductions.Welcome:
-    """Say what you are.
+def _route(name: str, verb: Verb) -> None:
+    """Serve a verb as over the WebSocket; the job that it is about stands in the address."""
 
-    Says what this worker is, for the pages that people look at: nothing rests on it, and every field may be left out,
-    the call too. Make it when you start, and again when something changed; the same again costs the farm nothing.
-    """
-    return introductions.hello(_worker(request), body)
+    def call(request: HttpRequest, body: Body, **about: int) -> HttpResponse:
+        return http.answered(verb.perform(_worker(request), *about.values(), body))
 
-
-@router.call(
-    "post",
-    "/jobs/{jobid:job_id}/heartbeat",
-    auth=_RECOGNIZED,
-    sample=Sample(body={"lease": "$LEASE", "progress": 0.4, "detail": "Painting"}),
-)
-def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> answers.Renewed:
-    """Say that you are alive, and how far you are.
-
-    Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.
-    """
-    return verbs.heartbeat(_worker(request), job_id, body)
+    about = {"job_id": int} if verb.about_a_job else {}
+    named = {"request": HttpRequest, **about, "body": verb.body}
+    parameters = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, annotation=of) for each, of in named.items()]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # ninja reads it
+    call.__name__, call.__doc__ = verb.perform.__name__, verb.perform.__doc__
+    path = f"{'/jobs/{jobid:job_id}' if about else ''}/{name.removesuffix('_many')}"
+    answer, sample = (
+        get_type_hints(verb.perform)["return"],
+        {"lease": "$LEASE", **verb.sample} if about else verb.sample,
+    )
+    options = {"auth": _RECOGNIZED} if verb.recognizes else {}
+    router.call("post", path, answer=answer, sample=Sample(body=sample), **options)(call)
 
 
-@router.call(
-    "post",
-    "/heartbeat",
-    auth=_RECOGNIZED,
-    sample=Sample(body={"jobs": [{"id": "$JOB", "lease": "$LEASE", "progress": 0.4}]}),
-)
-def heartbeat_many(request: HttpRequest, body: verbs.Heartbeats) -> answers.RenewedMany:
-    """Say that you are alive, of all jobs that you hold.
-
-    The answer has an entry for each, in order: `lease_expires_at`, or `"error": "lease_lost"` with its `reason`.
-    """
-    return verbs.heartbeat_many(_worker(request), body)
-
-
-@router.call(
-    "post",
-    "/jobs/{jobid:job_id}/checkpoint",
-    auth=_RECOGNIZED,
-    sample=Sample(body={"lease": "$LEASE", "value": {"pages_done": 40}}),
-)
-def checkpoint(request: HttpRequest, job_id: int, body: verbs.Checkpoint) -> answers.Renewed:
-    """Keep how far the job is.
-
-    Keeps any JSON up to 64 kB, in place of the last: however this attempt ends (lost, failed, given back), the next
-    claim of the job brings it as `checkpoint`, and its worker goes on from there. Null: nothing is kept. Renews the
-    lease as well.
-    """
-    return verbs.checkpoint(_worker(request), job_id, body)
-
-
-@router.call(
-    "post",
-    "/jobs/{jobid:job_id}/submit",
-    auth=_RECOGNIZED,
-    sample=Sample(body={"lease": "$LEASE", "position": 0, "kind": "chat", "payload": {"part": 1}}),
-)
-def submit(request: HttpRequest, job_id: int, body: verbs.Submit) -> answers.SubmittedChild:
-    """Submit a job for the one that you hold.
-
-    The new job is of the same owner, group, token, trace and flow, and has the rights of that owner. `position` counts
-    what the job submits: the same position again, by whichever attempt, submits nothing and is answered with the same
-    id, or with 409 `child_differs` where kind or payload are others. Renews the lease as well.
-
-    To wait for such jobs without holding a worker, `finish` with the outcome `suspended`.
-    """
-    return verbs.submit(_worker(request), job_id, body)
-
-
-@router.call(
-    "post",
-    "/jobs/{jobid:job_id}/output",
-    auth=_RECOGNIZED,
-    sample=Sample(body={"lease": "$LEASE", "seq": 0, "text": "Once upon a time"}),
-)
-def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> answers.Written:
-    """Append output.
-
-    Appends a piece of text to the job's output. Pieces are numbered from 0 in each attempt. Sending the same
-    number twice stores it once, so after a lost answer just send again; a number too far is refused with 409
-    `output_gap` and the `next_seq` expected. Renews the lease as well. An attempt, a job, its owner and the farm have
-    quotas: what has no room is refused with 413 `quota_reached`, and nothing changes.
-    """
-    return verbs.write_output(_worker(request), job_id, body)
+for _name, _verb in VERBS.items():
+    if _name != "claim":  # which may wait
+        _route(_name, _verb)
 
 
 @router.call("put", "/jobs/{jobid:job_id}/files/{name}", sample=Sample(query="lease=$LEASE", sends="picture.png"))
@@ -181,60 +119,3 @@ def get_input(request: HttpRequest, job_id: int, name: str, lease: HeldLease) ->
     """
     http.refuse_unknown_parameters(request, ["lease"])
     return http.sent(request, operations.read_input(_worker(request), job_id, Lease.parse(lease), name=name))
-
-
-@router.call(
-    "post",
-    "/jobs/{jobid:job_id}/finish",
-    auth=_RECOGNIZED,
-    answer=answers.Ended,
-    sample=Sample(body={"lease": "$LEASE", "outcome": "success", "result": 42}),
-)
-def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> HttpResponse:
-    """Hand in a job, and take the next.
-
-    Ends the attempt. `success` stores `result`. `failed` stores `error`, and the job is retried later, by
-    another worker if there is one, until its attempts are used up or `retryable` is false. With `claim_next`
-    the next jobs come with the answer. `suspended` ends it as no attempt, with its checkpoint kept: the job is pending,
-    and due again once all that it is to `wait` for is there (jobs that it has not submitted: 422 `not_a_child`); its
-    next claim brings their results as `after`. The same finish again, since its answer was lost, is answered as the
-    first time, with those of the next jobs whose leases still stand and that no call has named.
-    """
-    return http.answered(verbs.finish(_worker(request), job_id, body))
-
-
-@router.call("post", "/jobs/{jobid:job_id}/release", sample=Sample(body={"lease": "$LEASE"}))
-def release(request: HttpRequest, job_id: int, body: verbs.Release) -> answers.Released:
-    """Give a job back.
-
-    Gives the job back: it waits again at once, and this does not count as an attempt. For a worker that shuts
-    down. From the fourth time in a row on the job waits a while.
-    """
-    return verbs.release(_worker(request), job_id, body)
-
-
-@router.call("post", "/unclaim", sample=Sample(body={"jobs": [{"id": "$JOB", "lease": "$LEASE"}]}))
-def unclaim(request: HttpRequest, body: verbs.Unclaim) -> answers.Unclaimed:
-    """Give back jobs that were not begun.
-
-    Gives back jobs that were not begun: those whose leases no call has named since they came wait again at once, as if
-    they had not been claimed. Others are left alone. For a worker that took several at a time; may be sent again.
-    """
-    return verbs.unclaim(_worker(request), body)
-
-
-@router.call(
-    "post",
-    "/finish",
-    auth=_RECOGNIZED,
-    answer=answers.EndedMany,
-    sample=Sample(body={"finished": [{"id": "$JOB", "lease": "$LEASE", "outcome": "success"}], "claim_next": 1}),
-)
-def finish_many(request: HttpRequest, body: verbs.FinishMany) -> HttpResponse:
-    """Hand in several jobs, and take the next.
-
-    Ends several attempts in one transaction. The answer has an entry for each, in order: its new `status`, or `"error":
-    "lease_lost"` with its `reason`. May be repeated as `finish` may. A result that cannot be stored is refused alone:
-    `"error": "invalid_json"` or `"too_large"` with why, and its lease holds on.
-    """
-    return http.answered(verbs.finish_many(_worker(request), body))

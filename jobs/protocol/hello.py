@@ -71,7 +71,11 @@ class Welcome(BaseModel):
 
 
 def hello(worker: Worker, body: Hello) -> Welcome:
-    """Keep what a worker reports; the same again writes nothing. Raises InvalidValue for what is no label."""
+    """Say what you are.
+
+    Says what this worker is, for the pages that people look at: nothing rests on it, and every field may be left out,
+    the call too. Make it when you start, and again when something changed; the same again costs the farm nothing.
+    """
     gpus = tuple(Gpu(name=gpu.name, memory_bytes=gpu.memory_bytes) for gpu in body.gpus)
     fields = body.model_dump(exclude={"gpus", "labels", *_LISTS})
     lists: dict[str, Any] = {name: tuple(dict.fromkeys(getattr(body, name))) for name in _LISTS}

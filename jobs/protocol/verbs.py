@@ -1,9 +1,9 @@
 """A worker's calls and their answers: the same over HTTP and the WebSocket (docs/api.md)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, Strict
 
@@ -171,14 +171,20 @@ def claim(worker: Worker, body: Claim) -> answers.Claimed:
 
 @operations.rechecked
 def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> answers.Renewed:
-    """Renew the lease. Raises LeaseLost."""
+    """Say that you are alive, and how far you are.
+
+    Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.
+    """
     at = operations.heartbeat(worker, job_id, body.parsed, progress=body.progress, detail=body.detail)
     return answers.Renewed(lease_expires_at=at)
 
 
 @operations.rechecked
 def heartbeat_many(worker: Worker, body: Heartbeats) -> answers.RenewedMany:
-    """Renew several leases; the answer names those that are lost."""
+    """Say that you are alive, of all jobs that you hold.
+
+    The answer has an entry for each, in order: `lease_expires_at`, or `"error": "lease_lost"` with its `reason`.
+    """
     read = [refusal.value_or_refusal(_beat, beat) for beat in body.jobs]
     ends = operations.heartbeats(worker, [beat for beat in read if isinstance(beat, operations.Beat)])
     pairs = zip(body.jobs, refusal.in_place(read, ends), strict=True)
@@ -187,14 +193,26 @@ def heartbeat_many(worker: Worker, body: Heartbeats) -> answers.RenewedMany:
 
 @operations.rechecked
 def checkpoint(worker: Worker, job_id: int, body: Checkpoint) -> answers.Renewed:
-    """Keep what every later claim of the job brings. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
+    """Keep how far the job is.
+
+    Keeps any JSON up to 64 kB, in place of the last: however this attempt ends (lost, failed, given back), the next
+    claim of the job brings it as `checkpoint`, and its worker goes on from there. Null: nothing is kept. Renews the
+    lease as well.
+    """
     at = operations.checkpoint(worker, job_id, body.parsed, body.value, children=body.children)
     return answers.Renewed(lease_expires_at=at)
 
 
 @operations.rechecked
 def submit(worker: Worker, job_id: int, body: Submit) -> answers.SubmittedChild:
-    """Submit a job for the one that runs. Raises LeaseLost, ChildDiffers, and as `operations.submit`."""
+    """Submit a job for the one that you hold.
+
+    The new job is of the same owner, group, token, trace and flow, and has the rights of that owner. `position` counts
+    what the job submits: the same position again, by whichever attempt, submits nothing and is answered with the same
+    id, or with 409 `child_differs` where kind or payload are others. Renews the lease as well.
+
+    To wait for such jobs without holding a worker, `finish` with the outcome `suspended`.
+    """
     new = operations.NewJob(**{name: getattr(body, name) for name in NewWork.model_fields})  # type: ignore[typeddict-item]
     child = operations.submit_child(worker, job_id, body.parsed, new, position=body.position, outlives=body.outlives)
     return answers.SubmittedChild(id=child)
@@ -202,7 +220,13 @@ def submit(worker: Worker, job_id: int, body: Submit) -> answers.SubmittedChild:
 
 @operations.rechecked
 def write_output(worker: Worker, job_id: int, body: Output) -> answers.Written:
-    """Append output. Raises LeaseLost, OutputGap, PayloadTooLarge."""
+    """Append output.
+
+    Appends a piece of text to the job's output. Pieces are numbered from 0 in each attempt. Sending the same
+    number twice stores it once, so after a lost answer just send again; a number too far is refused with 409
+    `output_gap` and the `next_seq` expected. Renews the lease as well. An attempt, a job, its owner and the farm have
+    quotas: what has no room is refused with 413 `quota_reached`, and nothing changes.
+    """
     return answers.Written(next_seq=operations.write_output(worker, job_id, body.parsed, seq=body.seq, text=body.text))
 
 
@@ -217,7 +241,15 @@ def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]]) -> list[
 
 @operations.rechecked
 def finish(worker: Worker, job_id: int, body: Finish) -> answers.Ended:
-    """Hand in one job, then claim the next. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
+    """Hand in a job, and take the next.
+
+    Ends the attempt. `success` stores `result`. `failed` stores `error`, and the job is retried later, by
+    another worker if there is one, until its attempts are used up or `retryable` is false. With `claim_next`
+    the next jobs come with the answer. `suspended` ends it as no attempt, with its checkpoint kept: the job is pending,
+    and due again once all that it is to `wait` for is there (jobs that it has not submitted: 422 `not_a_child`); its
+    next claim brings their results as `after`. The same finish again, since its answer was lost, is answered as the
+    first time, with those of the next jobs whose leases still stand and that no call has named.
+    """
     finished = [_finished(worker, job_id, body)]
     [status], jobs = operations.finish_and_claim(
         worker, finished, limit=body.claim_next, unless_lost=True, request_id=body.request_id
@@ -229,8 +261,12 @@ def finish(worker: Worker, job_id: int, body: Finish) -> answers.Ended:
 
 @operations.rechecked
 def finish_many(worker: Worker, body: FinishMany) -> answers.EndedMany:
-    """Hand in several jobs, then claim the next. One whose result cannot be stored is put aside with why; its lease
-    holds on."""
+    """Hand in several jobs, and take the next.
+
+    Ends several attempts in one transaction. The answer has an entry for each, in order: its new `status`, or `"error":
+    "lease_lost"` with its `reason`. May be repeated as `finish` may. A result that cannot be stored is refused alone:
+    `"error": "invalid_json"` or `"too_large"` with why, and its lease holds on.
+    """
     read = [refusal.value_or_refusal(_finished, worker, ending.id, ending) for ending in body.finished]
     try:
         ended, jobs = _hand_in(worker, body, read)
@@ -253,13 +289,21 @@ def _hand_in(
 
 
 def release(worker: Worker, job_id: int, body: Release) -> answers.Released:
-    """Give a job back. Raises LeaseLost."""
+    """Give a job back.
+
+    Gives the job back: it waits again at once, and this does not count as an attempt. For a worker that shuts
+    down. From the fourth time in a row on the job waits a while.
+    """
     operations.release(worker, job_id, body.parsed)
     return answers.Released()
 
 
 def unclaim(worker: Worker, body: Unclaim) -> answers.Unclaimed:
-    """Give back what no call has named since it was claimed, as if it had not been; the rest is left alone."""
+    """Give back jobs that were not begun.
+
+    Gives back jobs that were not begun: those whose leases no call has named since they came wait again at once, as if
+    they had not been claimed. Others are left alone. For a worker that took several at a time; may be sent again.
+    """
     leases = [(named.id, refusal.value_or_refusal(Lease.parse, named.lease)) for named in body.jobs]
     real = [(job_id, lease) for job_id, lease in leases if isinstance(lease, Lease)]
     return answers.Unclaimed(unclaimed=operations.withdraw(worker, real))
@@ -281,27 +325,41 @@ def interest(worker: Worker, queues: Sequence[str] | None) -> Interest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """One verb of the WebSocket: how its fields are checked, what is done, whether it names a `job`, and whether what
-    is done looks at the key (`operations.rechecked`)."""
+    """One verb: how its fields are checked, what is done (the docstring is for callers), whether that looks at the key
+    (`operations.rechecked`), and a body as an example."""
 
     body: type[Body]
     perform: Callable[..., BaseModel]
-    about_a_job: bool = True
     recognizes: bool = False
+    sample: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def about_a_job(self) -> bool:
+        return issubclass(self.body, Leased)
 
 
+_ONE: Final = {"id": "$JOB", "lease": "$LEASE"}
+_ENDED: Final = {**_ONE, "outcome": "success"}
 VERBS: Mapping[str, Verb] = {
-    "claim": Verb(body=Claim, perform=claim, about_a_job=False, recognizes=True),
-    "heartbeat": Verb(body=Heartbeat, perform=heartbeat, recognizes=True),
-    "heartbeat_many": Verb(body=Heartbeats, perform=heartbeat_many, about_a_job=False, recognizes=True),
-    "checkpoint": Verb(body=Checkpoint, perform=checkpoint, recognizes=True),
-    "submit": Verb(body=Submit, perform=submit, recognizes=True),
-    "output": Verb(body=Output, perform=write_output, recognizes=True),
-    "finish": Verb(body=Finish, perform=finish, recognizes=True),
-    "finish_many": Verb(body=FinishMany, perform=finish_many, about_a_job=False, recognizes=True),
+    "claim": Verb(body=Claim, perform=claim, recognizes=True),
+    "hello": Verb(body=Hello, perform=hello, sample={"host": "gpu-3", "handlers": ["chat"], "concurrency": 2}),
+    "heartbeat": Verb(
+        body=Heartbeat, perform=heartbeat, recognizes=True, sample={"progress": 0.4, "detail": "Painting"}
+    ),
+    "heartbeat_many": Verb(
+        body=Heartbeats, perform=heartbeat_many, recognizes=True, sample={"jobs": [{**_ONE, "progress": 0.4}]}
+    ),
+    "checkpoint": Verb(body=Checkpoint, perform=checkpoint, recognizes=True, sample={"value": {"pages_done": 40}}),
+    "submit": Verb(
+        body=Submit, perform=submit, recognizes=True, sample={"position": 0, "kind": "chat", "payload": {"part": 1}}
+    ),
+    "output": Verb(body=Output, perform=write_output, recognizes=True, sample={"seq": 0, "text": "Once upon a time"}),
+    "finish": Verb(body=Finish, perform=finish, recognizes=True, sample={"outcome": "success", "result": 42}),
+    "finish_many": Verb(
+        body=FinishMany, perform=finish_many, recognizes=True, sample={"finished": [_ENDED], "claim_next": 1}
+    ),
     "release": Verb(body=Release, perform=release),
-    "hello": Verb(body=Hello, perform=hello, about_a_job=False),
-    "unclaim": Verb(body=Unclaim, perform=unclaim, about_a_job=False),
+    "unclaim": Verb(body=Unclaim, perform=unclaim, sample={"jobs": [_ONE]}),
 }
 
 
