@@ -1,6 +1,7 @@
 """Bulk actions: count, confirm, follow, stop, undo."""
 
 from collections.abc import Callable
+from functools import partial
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -74,9 +75,5 @@ def _create(request: HttpRequest, user: User) -> HttpResponse:
                 messages.error(request, " ".join(str(error) for error in field_errors))
         return HttpResponseRedirect(back)
     action, value = BulkAction(form.cleaned_data["action"]), form.cleaned_data["value"]
-
-    def do() -> HttpResponse:
-        made = operations.bulk.create(action, by=user, filters=filters, value=value, back=back)
-        return redirect("jobs:bulk", made.pk)
-
-    return access.done(request, back, do)
+    create = partial(operations.bulk.create, action, by=user, filters=filters, value=value, back=back)
+    return access.done(request, back, lambda: redirect("jobs:bulk", create().pk))

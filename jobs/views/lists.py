@@ -27,20 +27,6 @@ _ANY: Final = [("", "Any")]
 _WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, #id, key:value"})}
 
 
-class Checked(forms.CharField):
-    """A text of a certain form, kept as text."""
-
-    def __init__(self, is_good: Callable[[str], bool], message: str, **options: Any) -> None:
-        super().__init__(**options)
-        self._is_good, self._message = is_good, message
-
-    def clean(self, value: Any) -> str:
-        text: str = super().clean(value)
-        if text and not self._is_good(text):
-            raise forms.ValidationError(self._message)
-        return text
-
-
 class FilterForm(forms.Form):
     """What a list of jobs is filtered by; comes from the address."""
 
@@ -185,6 +171,16 @@ def forget_filter(request: HttpRequest, filter_id: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("jobs:list"))
 
 
+def _text(is_good: Callable[[str], bool], message: str, **options: Any) -> forms.Field:
+    """A field for a text of a certain form."""
+
+    def check(text: str) -> None:
+        if not is_good(text):
+            raise forms.ValidationError(message)
+
+    return forms.CharField(validators=[check], **options)
+
+
 def _field(described: Filter) -> forms.Field:
     common: dict[str, Any] = {"required": False, "label": described.label}
     match described.type:
@@ -196,14 +192,14 @@ def _field(described: Filter) -> forms.Field:
         case "moment":
             message = "Enter a date and a time, like 2026-09-30T14:05."
             widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
-            return Checked(lambda text: moment(text) is not None, message, widget=widget, **common)
+            return _text(lambda text: moment(text) is not None, message, widget=widget, **common)
         case "tags":
             message = "Enter up to 10 tags with commas between them, like nightly,tenant:7."
-            return Checked(tags.is_list, message, max_length=described.longest, **common)
+            return _text(tags.is_list, message, max_length=described.longest, **common)
         case "ids":
             message = "Enter ids of jobs with commas between them, like 7,9."
             common |= {"widget": forms.HiddenInput, "max_length": described.longest}
-            return Checked(lambda text: len(ids_of(text)) == text.count(",") + 1, message, **common)
+            return _text(lambda text: len(ids_of(text)) == text.count(",") + 1, message, **common)
     return forms.CharField(max_length=described.longest, widget=_WIDGETS.get(described.type), **common)
 
 

@@ -5,7 +5,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from io import BytesIO
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from django.conf import settings
 from django.http.response import HttpResponseBase
@@ -179,23 +179,13 @@ def _job(document: dict[str, Any], event_id: str) -> bytes:
     return f"event: job\n{named}data: {json.dumps(document)}\n\n".encode()
 
 
-class Held(Protocol):
-    """What waits for a client, and can be kept back."""
-
-    def hold(self) -> None:
-        """Give nothing out until `let_go`."""
-
-    def let_go(self) -> None:
-        """Give out what there is."""
-
-
 class Rights:
     """Whether the caller may see what is followed: that is looked at again whenever the caller's rights changed.
 
     What comes for the caller meanwhile waits in the queue for the outcome.
     """
 
-    def __init__(self, send_queue: "Held") -> None:
+    def __init__(self, send_queue: SendQueue | matching.Stream) -> None:
         self.send_queue = send_queue
         self.note: Any = None  # what Django allows to be followed, by which person
         self._changed = asyncio.Event()
@@ -208,7 +198,7 @@ class Rights:
         if self._listening is not None:
             self._listening.close()
 
-    def adopt(self, send_queue: "Held") -> None:
+    def adopt(self, send_queue: SendQueue | matching.Stream) -> None:
         """Hold this from now on, where the caller's rights change or have changed."""
         self.send_queue = send_queue
         if self._changed.is_set():
