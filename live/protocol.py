@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from django.conf import settings
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from live import errors
 
 LONGEST_MESSAGE: Final = 65_536
-_LONGEST_ID: Final = 64
-_LONGEST_TEXT: Final = 200
-_LONGEST_LIST: Final = 1000
 _WEIGHT: Final = 10  # of a message, in watch requests: a page puts them into few
 PIECE: Final = 10  # watch requests judged together: some 15 ms of a thread, in which no other socket has it
 
@@ -20,31 +17,44 @@ PONG: Final = '{"pong":true}'
 TOO_FAST: Final = 4429  # what a socket is closed with that asks for more than it may
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchRequest:
+_Id = Annotated[str, Strict(), Field(min_length=1, max_length=64)]
+_Text = Annotated[str, Strict(), Field(max_length=200)]
+_Mark = Annotated[_Text | None, AfterValidator(lambda text: text or None)]
+_MOST: Final = 1000
+
+
+class WatchRequest(BaseModel):
     """One live query that a page wants to watch, as received: name and arguments are not checked yet."""
 
-    watch_id: str
-    name: object
-    arguments: object
-    seen: str | None
-    ticket: str | None
-    language: str
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    watch_id: _Id = Field(alias="id")
+    name: Any = None
+    arguments: Any = Field(None, alias="args")
+    cursor: _Mark = None
+    version: _Mark = None
+    ticket: _Mark = None
+    language: str = ""
+
+    @property
+    def seen(self) -> str | None:
+        return self.cursor or self.version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(BaseModel):
     """One message of a page: first end these, then watch those; a ping wants to be answered."""
 
-    unwatch: tuple[str, ...]
-    watch: tuple[WatchRequest, ...]
-    ping: bool
+    model_config = ConfigDict(frozen=True)
+
+    unwatch: Annotated[tuple[_Id, ...], Field(max_length=_MOST)] = ()
+    watch: Annotated[tuple[WatchRequest, ...], Field(max_length=_MOST)] = ()
+    ping: bool = False
 
     def pieces(self) -> Iterator["Request"]:
         """Yield the same in parts that others can be served between, in order."""
-        yield replace(self, watch=self.watch[:PIECE])
+        yield self.model_copy(update={"watch": self.watch[:PIECE]})
         for start in range(PIECE, len(self.watch), PIECE):
-            yield Request(unwatch=(), watch=self.watch[start : start + PIECE], ping=False)
+            yield Request(watch=self.watch[start : start + PIECE])
 
 
 def weight(text: str | None) -> int:
@@ -58,12 +68,12 @@ def weight(text: str | None) -> int:
 def parse(text: str) -> Request:
     """Return what the page asks. Raises BadMessage for what is not in the protocol."""
     message = _json(text)
-    language = _language(message.get("language"))
-    return Request(
-        unwatch=tuple(_text(each, _LONGEST_ID) for each in _list(message, "unwatch")),
-        watch=tuple(_watch_request(each, language) for each in _list(message, "watch")),
-        ping="ping" in message,
-    )
+    try:
+        request = Request.model_validate({**message, "ping": "ping" in message})
+    except ValidationError as error:
+        raise errors.BadMessage(f"{error.errors()[0]['loc'][0]} is not as a page says it") from error
+    language = {"language": _language(message.get("language"))}
+    return request.model_copy(update={"watch": tuple(each.model_copy(update=language) for each in request.watch)})
 
 
 def refusal(watch_id: str, error: errors.LiveError | None) -> str:
@@ -81,33 +91,6 @@ def _json(text: str) -> dict[str, Any]:
     if not isinstance(message, dict) or not message.keys() & {"watch", "unwatch", "ping"}:
         raise errors.BadMessage("A message says watch, unwatch or ping")
     return message
-
-
-def _watch_request(each: object, language: str) -> WatchRequest:
-    if not isinstance(each, dict):
-        raise errors.BadMessage("What to watch is an object")
-    return WatchRequest(
-        watch_id=_text(each.get("id"), _LONGEST_ID), name=each.get("name"), arguments=each.get("args"),
-        seen=_optional(each, "cursor") or _optional(each, "version"), ticket=_optional(each, "ticket"),
-        language=language,
-    )  # fmt: skip
-
-
-def _list(message: dict[str, Any], key: str) -> list[object]:
-    items = message.get(key, [])
-    if not isinstance(items, list) or len(items) > _LONGEST_LIST:
-        raise errors.BadMessage(f"{key} is a list of at most {_LONGEST_LIST}")
-    return items
-
-
-def _optional(each: dict[str, Any], key: str) -> str | None:
-    return None if each.get(key) in (None, "") else _text(each[key], _LONGEST_TEXT)
-
-
-def _text(value: object, longest: int) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= longest:
-        raise errors.BadMessage(f"Ids, cursors, versions and tickets are texts of at most {longest} characters")
-    return value
 
 
 def _language(value: object) -> str:
