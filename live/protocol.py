@@ -26,7 +26,7 @@ _MOST: Final = 1000
 class WatchRequest(BaseModel):
     """One live query that a page wants to watch, as received: name and arguments are not checked yet."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
+    model_config = ConfigDict(frozen=True)
 
     watch_id: _Id = Field(alias="id")
     name: Any = None

@@ -147,7 +147,7 @@ def _watch_request(farm: World, line: str, who: str, arguments: Mapping[str, Any
     if name == "imagegame-submission":
         given["job_id"] = Submission.objects.get(pk=given["submission_id"]).job_id
     ticket = farm.names("jobs/shared/")["token"] if who == "ticket" else None
-    return WatchRequest(watch_id="a", name=name, arguments=given, ticket=ticket, language="en-gb")
+    return WatchRequest.model_validate({"id": "a", "name": name, "args": given, "ticket": ticket, "language": "en-gb"})
 
 
 def _audience(verdict: rights.WatchDecision) -> str:
