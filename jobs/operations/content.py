@@ -2,7 +2,7 @@
 kind's patterns is redacted, a while after their end. And the deletion of files in the storage."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from django.conf import settings
@@ -14,6 +14,7 @@ from jobs.domain import redaction
 from jobs.errors import ContentNotKept
 from jobs.models import ContentDeletion, Job
 from jobs.operations import hooks
+from jobs.operations.set_aside import by_halves
 from jobs.queries import content as queries
 from jobs.queries import inputs
 from jobs.queries.submits import Stored
@@ -45,23 +46,31 @@ def check(job: Job) -> None:
 
 @scheduling.mutation
 def delete_content(*, job_ids: list[int]) -> int:
-    """Delete, or redact, what these ended jobs were given and gave; of how many. Those of a flow that lives wait for
-    its end: later steps get their results. Files in the storage go after the commit."""
+    """Delete, or redact, what these ended jobs were given and gave; of how many. Tried again a while later: those of a
+    flow that lives, whose later steps get their results, and one that cannot be deleted, which is a line in the log."""
     rows = queries.lock_noted(job_ids)
-    for row in rows:
-        if row.patterns and not row.waits:
-            _redact(row.id, row.patterns)
-    gone = queries.delete([row.id for row in rows if not row.waits])
+    due = {row.id: row.patterns for row in rows if not row.waits}
+    done: Iterator[list[int]] = by_halves(partial(_delete, due), [*due], failed=[])
+    gone = {pk for job_ids in done for pk in job_ids}
+    if left := [row.id for row in rows if row.id not in gone]:
+        scheduling.run_after(settings.JOBFARM["CONTENT_GRACE_S"], delete_content, job_ids=left)
+    return len(gone)
+
+
+def _delete(patterns: Mapping[int, str], job_ids: Sequence[int]) -> list[int]:
+    """Files in the storage go after the commit."""
+    for pk in job_ids:
+        if patterns[pk]:
+            _redact(pk, patterns[pk])
+    gone = queries.delete(job_ids)
     for delete in registry.CONTENT.values():
-        delete([row.id for row in gone])
+        delete(job_ids)
     uploads = [upload for row in gone for upload in row.uploads]
     names = [name for row in gone for name in row.files] + inputs.delete_unused(inputs.lock_unused(only=uploads))
     if names:
         scheduling.run_after(0, delete_files, names=names)
-    if waiting := [row.id for row in rows if row.waits]:
-        scheduling.run_after(settings.JOBFARM["CONTENT_GRACE_S"], delete_content, job_ids=waiting)
-    hooks.changed([row.id for row in gone])
-    return len(gone)
+    hooks.changed(job_ids)
+    return [*job_ids]
 
 
 def _redact(job_id: int, patterns: str) -> None:

@@ -75,8 +75,8 @@ class SetAside:
 
 
 def by_halves(act: Callable[[Sequence[T]], R], those: Sequence[T], *, failed: R) -> Iterator[R]:
-    """What acting on these gave, in the caller's transaction. Where it fails they are taken by halves; `failed`, and a
-    line in the log, for one that fails alone.
+    """What acting on these jobs gave, in the caller's transaction. Where it fails they are taken by halves; `failed`,
+    and a line in the log, for one that fails alone.
 
     Raises what says nothing about one: that the database is away, or a collision.
     """
@@ -91,7 +91,7 @@ def by_halves(act: Callable[[Sequence[T]], R], those: Sequence[T], *, failed: R)
             yield from by_halves(act, those[:half], failed=failed)
             yield from by_halves(act, those[half:], failed=failed)
         else:
-            log.exception("%s failed, and is left out", those[0])
+            log.exception("The job %s failed, and is left out", getattr(those[0], "job_id", those[0]))
             yield failed
     else:
         yield done

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -11,8 +12,9 @@ from django.views.decorators.http import require_http_methods
 
 from accounts.http import members_only
 from core import people
-from jobs import http
+from jobs import http, operations
 from jobs.domain.filters import ids_of
+from jobs.errors import ContentNotKept
 from jobs.models import Job
 from jobs.views import access
 from jobs.views.forms import ChatForm, ImageForm, OtherForm, SubmitForm
@@ -45,7 +47,11 @@ def new(request: HttpRequest) -> HttpResponse:
     tab = next((tab for tab in TABS if tab.code == request.GET.get("kind")), TABS[0])
     user = people.person(request)
     data = request.POST if request.method == "POST" else None
-    like = _like(request) if tab.form is OtherForm else None
+    try:
+        like = _like(request) if tab.form is OtherForm else None
+    except ContentNotKept as gone:
+        url = reverse("jobs:job", args=[gone.job])
+        return access.respond(request, gone.message, level=messages.ERROR, url=url)
     form = tab.form(data, request.FILES or None, user=user, **({"like": like} if like else {}))
     refusal: RateLimited | None = None
     try:
@@ -58,9 +64,13 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 def _like(request: HttpRequest) -> Job | None:
-    """The job that `?like=` names, to be copied. 404 if this person may not see it."""
+    """The job that `?like=` names, to be copied. 404 if this person may not see it; raises ContentNotKept, but not for
+    a form that is sent: it has what was typed meanwhile."""
     number = request.GET.get("like", "")
-    return access.visible(request, ids_of(number)[0]) if ids_of(number) else None
+    job = access.visible(request, ids_of(number)[0]) if ids_of(number) else None
+    if job is not None and request.method != "POST":
+        operations.check_content(job)
+    return job
 
 
 def _submitted(request: HttpRequest, form: SubmitForm) -> Job | None:

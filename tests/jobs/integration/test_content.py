@@ -27,11 +27,17 @@ from outbox.models import Event
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
 from tests import farm
+from tests.doctor import named_errors
 from tests.outbox.support import endpoint
 
 pytestmark = pytest.mark.django_db
 SECRET = "the secret of ada"
 DELETES = "jobs.operations.content.delete_content"
+
+POISON = """
+CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'a broken row'; END $$;
+CREATE TRIGGER poison BEFORE UPDATE ON jobs_job FOR EACH ROW WHEN (OLD.id = {job}) EXECUTE FUNCTION poison()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -193,6 +199,29 @@ class TestAJob:
         child = operations.NewJob(kind="kept", payload=SECRET)
         operations.submit_child(worker, parent.id, parent.lease, child, position=0)
         assert ContentDeletion.objects.count() == 3
+
+
+class TestOneThatCannotBeDeleted:
+    @pytest.mark.parametrize("patterns", ["", "the secret of \\w+"], ids=["deleted", "redacted"])
+    def test_holds_up_no_other_is_named_by_the_doctor_and_tried_again(self, patterns: str, me: Worker) -> None:
+        jobs = [operations.submit("work", {"prompt": f"Tell {SECRET}."}) for _ in range(9)]
+        ContentDeletion.objects.update(patterns=patterns)
+        for claimed in operations.claim(me, limit=9):
+            farm.succeed(me, claimed)
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            cursor.execute(POISON.format(job=jobs[4].pk))
+        ids = [job.pk for job in jobs]
+        assert content.delete_content(job_ids=ids) == 8
+        assert holding_the_secret() == ["jobs_job"]
+        assert list(ContentDeletion.objects.filter(deleted_at=None).values_list("pk", flat=True)) == [jobs[4].pk]
+        assert f"job {jobs[4].pk} failed, and is left out" in named_errors()
+        left = ScheduledFunction.objects.filter(function=DELETES).latest("pk")
+        assert left.args == {"job_ids": [jobs[4].pk]}
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TRIGGER poison ON jobs_job")
+        assert content.delete_content(**left.args) == 1
+        assert holding_the_secret() == []
 
 
 class TestTheGuards:

@@ -7,6 +7,7 @@ import pytest
 
 from jobs import operations
 from jobs.models import Job
+from jobs.operations import content
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
@@ -38,6 +39,32 @@ class TestACopy:
     @pytest.mark.parametrize("like", ["", "x", "-1"])
     def test_of_none_is_an_empty_form(self, little_farm: Farm, browse: Browse, like: str) -> None:
         assert browse(little_farm.ada).get("/jobs/new/", {"kind": "other", "like": like}).status_code == 200
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("redact", ["", "blue"])
+def test_a_job_whose_content_is_not_kept_offers_no_copy_and_says_why(
+    little_farm: Farm, browse: Browse, redact: str
+) -> None:
+    farm.kind("secret", keep_content=False, redact=redact)
+    job, ada = operations.submit("secret", {"prompt": "blue"}, owner=little_farm.ada), browse(little_farm.ada)
+    copy = f"/jobs/new/?kind=other&like={job.pk}"
+    farm.end(job, "success")
+    assert copy in html.unescape(ada.get(f"/jobs/{job.pk}/").content.decode())
+    content.delete_content(job_ids=[job.pk])
+    page = html.unescape(ada.get(f"/jobs/{job.pk}/").content.decode())
+    assert "What this job was given is not kept as it was, so it cannot be submitted again." in page
+    offers = copy, f"/jobs/{job.pk}/clone/", f"/jobs/{job.pk}/retry/", "as-curl"
+    assert [each for each in offers if each in page] == []
+    for answer in (
+        ada.get(copy, follow=True),
+        *(ada.post(f"/jobs/{job.pk}/{act}/", follow=True) for act in ("clone", "retry")),
+    ):
+        assert answer.redirect_chain == [(f"/jobs/{job.pk}/", 302)]
+        assert f"What job {job.pk} was given and gave is not kept as it was" in answer.content.decode()
+    form = {"kind_name": "secret", "payload_text": "3"}
+    assert ada.post(copy, form).status_code == 302, "what was typed meanwhile is submitted"
+    assert Job.objects.whole().latest("pk").payload == 3
 
 
 @pytest.mark.django_db
