@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from django.db import connection
 
 from tests.mutants.__main__ import ROOT
 from tests.mutants.guards import listed
@@ -19,3 +20,13 @@ def test_each_guard_stands_in_its_file_once_and_has_tests_that_are_there(file: s
 def test_there_are_many_and_none_twice() -> None:
     counts = Counter(str(guard) for guard in listed())
     assert ([one for one, count in counts.items() if count > 1], len(counts) >= 150) == ([], True)
+
+
+@pytest.mark.django_db
+def test_each_guard_of_a_migration_stands_in_a_function_that_no_later_one_replaces() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace")
+        bodies = {body for (body,) in cursor.fetchall()}
+    guards = [guard for guard in listed() if "/migrations/" in guard.file]
+    parts = {guard: (ROOT / guard.file).read_text().split("$$") for guard in guards}
+    assert [str(guard) for guard, of in parts.items() if not any(guard.text in part for part in bodies & set(of))] == []
