@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 
 from postgres.connections import released
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
+from tests import farm
 from tests.webhooks.inbox.support import keep_one, new, pass_time, pending, reading_by_index, receive, vacuum
 from webhooks.domain.deliveries import Source
 from webhooks.errors import WebhooksError
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, DeliveryAttempt
 from webhooks.operations import Verdict, keep, process
+from webhooks.queries import inbox
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 Register = Callable[[str, str, Any], None]
@@ -287,6 +289,24 @@ class TestStoring:
         delivery.refresh_from_db()
         assert len(pending()) == runs
         assert (delivery.status, delivery.attempts) == (("received", 0) if runs else (status, 5))
+
+    @pytest.mark.parametrize(("statement", "before"), [(inbox.keep, ""), (inbox.count_duplicates, "aza")])
+    def test_in_opposite_orders_ends_in_no_deadlock(self, statement: Callable[..., Any], before: str) -> None:
+        """Of those that are there the rows lie in the order in which the other one names them."""
+        for delivery_id in before:
+            keep_one(delivery_id=delivery_id)
+
+        def keep_both() -> None:
+            with released(), transaction.atomic():
+                statement([new(delivery_id="z"), new(delivery_id="a")])
+
+        with ThreadPoolExecutor(1) as pool, transaction.atomic():
+            statement([new(delivery_id="a")])
+            other = pool.submit(keep_both)
+            farm.until(lambda: farm.waiting_for_locks() == 1)
+            statement([new(delivery_id="z")])
+        other.result()
+        assert Delivery.objects.count() == 2
 
     def test_stores_nothing_that_cannot_be_scheduled(self) -> None:
         with connection.cursor() as cursor:

@@ -243,14 +243,15 @@ class TestExactlyOne:
         process_side_by_side()
         assert (Job.objects.count(), collisions) == (40, [])
 
-    def test_even_where_nothing_but_the_row_says_that_it_was_started(self) -> None:
-        """As after a restore in parts: the delivery waits again, and what it started is there."""
+    def test_even_where_nothing_but_the_row_says_that_it_was_started(self, caplog: pytest.LogCaptureFixture) -> None:
+        """As after a restore in parts: the delivery waits again, and what it started is there. That is no error."""
         rule()
         delivery = processed()
         Delivery.objects.update(status="received")
         process(delivery=delivery.pk)
         assert Delivery.objects.get().tries == 2
         assert (starts(), Job.objects.count()) == ([STARTED], 1)
+        assert "put aside" not in caplog.text
 
 
 class TestAReplay:
