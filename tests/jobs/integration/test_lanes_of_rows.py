@@ -6,10 +6,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
+from django.db.models.functions import Now
 
 from jobs import operations
 from jobs.models import Job, Lane, Mark, Queue
-from jobs.queries import reads
+from jobs.queries import lanes, reads
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -54,6 +55,15 @@ def test_what_a_worker_was_given_and_did_not_begin_keeps_its_place_and_starts_no
     claimed = farm.claim_one(other)
     operations.withdraw(other, [(claimed.id, claimed.lease)])
     assert (farm.stored(job).run_at, farm.avoided_by(job)) == (before, [failed.pk])
+
+
+def test_a_lane_in_which_a_job_came_to_wait_since_it_was_found_asleep_is_not_deleted() -> None:
+    farm.kind()
+    [job] = farm.submit(1, concurrency_key="one")
+    Mark.objects.all().delete()  # as who looked for lanes that sleep saw them before
+    Lane.objects.update(created_at=Now() - timedelta(days=2))
+    assert lanes.delete(10, 0) == 0
+    assert Lane.objects.filter(pk=farm.stored(job).lane_id).exists()
 
 
 def test_a_plain_submit_reads_no_lanes_of_workers_that_failed_others() -> None:
