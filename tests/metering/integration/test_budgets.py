@@ -126,6 +126,13 @@ class TestWhoseBudget:
         with pytest.raises(BudgetExhausted):
             call(ada, group=team)
 
+    def test_of_a_person_takes_of_a_bulk_what_is_theirs(self, ada: User) -> None:
+        eve = farm.user("eve")
+        taken = [budgets.budget("seconds", 1000, person=person) for person in (ada, eve)]
+        farm.kind()
+        operations.submit_many([farm.new_job(owner=person) for person in (ada, ada, eve)])
+        assert [numbers(each) for each in taken] == [(0, 120), (0, 60)]
+
     def test_of_a_token_bounds_what_comes_with_it(self, ada: User) -> None:
         token, _ = accounts.create_token(ada, name="one", scopes=["submit"])
         budgets.budget("tokens", 150, token=token)
@@ -273,11 +280,12 @@ class TestAnEnd:
         yesterday = budgets.tomorrow() - timedelta(days=2)
         Reservation.objects.filter(job_id=job.pk).update(starts_at=yesterday)
         Window.objects.update(starts_at=yesterday)
+        call(ada)
         farm.succeed(gpu, farm.claim_one(gpu), answer(1, 2))
         metering.roll_up()
-        assert numbers(budget) == (0, 0)
-        [window] = Window.objects.all()
-        assert (window.starts_at, window.used, window.reserved) == (yesterday, 3, 0)
+        assert numbers(budget) == (0, 100)
+        window = Window.objects.get(starts_at=yesterday)
+        assert (window.used, window.reserved) == (3, 0)
 
     def test_stands_where_metering_fails_and_is_settled_by_the_roll_up(self, ada: User) -> None:
         budget, gpu = budgets.budget("tokens", 1000, person=ada), budgets.worker()
