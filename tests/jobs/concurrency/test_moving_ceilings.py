@@ -312,6 +312,23 @@ class TestAFirstCeiling:
         farm.submit(2)
         assert len(operations.claim(me, limit=2)) == 1
 
+    def test_has_no_room_for_a_mutation_which_cannot_see_who_runs_since_it_began(self) -> None:
+        farm.kind()
+        farm.submit(1)
+        operations.set_ceiling("work", 1)
+        me, other = farm.worker("me"), farm.worker("other")
+
+        def another() -> list[operations.ClaimedJob]:
+            farm.submit(1, priority=9)
+            return operations.claim(other)
+
+        def mutation() -> list[operations.ClaimedJob]:
+            if not Live.objects.exclude(lease_secret=None).exists():
+                assert len(farm.at_once(another)[0]) == 1
+            return operations.claim(me)
+
+        assert transactions.serializable(mutation) == []
+
 
 def _with_outcome(job: operations.ClaimedJob, outcome: Any) -> operations.Finished:
     return operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, retryable=False)

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from jobs import operations
 from jobs.models import Edge, EndedStep, Job, Live, Outcome, Worker
-from postgres import connections
+from postgres import connections, transactions
 from tests import farm
 from tests.effort import share
 
@@ -47,6 +47,22 @@ def test_who_comes_after_a_job_at_the_moment_of_its_end_starts(worker: Worker) -
         farm.at_once(partial(farm.succeed, worker, job), partial(operations.submit, "work", {}, after=[first]))
         [job] = operations.claim(worker, limit=9)
         farm.succeed(worker, job)
+
+
+def test_who_comes_after_a_job_while_a_mutation_ends_it_is_not_forgotten(worker: Worker) -> None:
+    """The mutation sees what was there when it began."""
+    *_, job = operations.submit_many([farm.new_job(name="first"), farm.new_job(after=["first"])])
+    farm.succeed(worker, farm.claim_one(worker))
+    later: list[Job] = []
+
+    def mutation() -> None:
+        assert Job.objects.living().count() == 1
+        if not later:
+            later.extend(farm.at_once(partial(operations.submit, "work", {}, after=[job])))
+        operations.cancel(job, by=None)
+
+    transactions.serializable(mutation)
+    assert farm.status(later[0]) == "canceled"
 
 
 def test_an_end_waits_for_no_other_end(worker: Worker) -> None:

@@ -3,10 +3,11 @@
 import random
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from jobs import operations
 from jobs.errors import KeyIsFull
@@ -81,6 +82,18 @@ def test_claims_at_the_same_moment_take_no_more_of_a_key_than_one_claim_would() 
         for worker, claimed in zip(workers, taken, strict=True):
             for one in claimed:
                 farm.succeed(worker, one)
+
+
+def test_a_claim_that_saw_room_counts_again_once_it_is_alone_with_the_key() -> None:
+    farm.kind(concurrency=1, concurrency_key="{account}")
+    operations.submit_many([farm.new_job(payload={"account": 1}) for _ in range(2)])
+    one, other = farm.worker("one"), farm.worker("other")
+    with ThreadPoolExecutor(1) as pool, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("LOCK TABLE jobs_concurrencykey IN ACCESS EXCLUSIVE MODE")  # it stops where it reads the bound
+        claiming = pool.submit(connections.released()(operations.claim), other)
+        farm.until(lambda: farm.waiting_for_locks() == 1, what="the claim that reads the bound")
+        assert len(operations.claim(one)) == 1
+    assert claiming.result(30) == []
 
 
 @pytest.mark.parametrize("how", ["cancel_running", "cancel_oldest_waiting", "refuse"])

@@ -138,6 +138,20 @@ class TestAFollower:
             assert run_all() == []
         assert is_sound()
 
+    def test_that_is_canceled_after_the_end_of_the_one_before_it_began_ends_in_no_deadlock(self) -> None:
+        """Whoever has its row may come to the key, for who ends the one before it has no key while it waits."""
+        me = farm.worker()
+        push(1)
+        claimed, second = farm.claim_one(me), push(2)
+        succeed = transaction.atomic(farm.succeed)  # a part of it, so that it is not run again
+        with ThreadPoolExecutor(1) as pool, transaction.atomic():
+            Live.objects.select_for_update().get(pk=second.pk)
+            ending = pool.submit(connections.released()(succeed), me, claimed)
+            farm.until(lambda: farm.waiting_for_locks() == 1, what="the end that waits for its follower")
+            operations.cancel(second.pk, by=None)
+        assert ending.result(30) == "success"
+        assert not UniqueKey.objects.exists()
+
 
 def _lose(_: Worker, job: operations.ClaimedJob) -> None:
     farm.expire_lease(job)
