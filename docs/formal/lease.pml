@@ -34,8 +34,6 @@
 #define FOLLOWS skip
 #define BEGINS skip
 #define IS_OPEN true    /* not only what is recorded may happen */
-#define LAST_FAILURE (failures + 1 >= MAX_FAILURES)
-#define LOST_FOR_GOOD (!again || failures >= MAX_FAILURES)
 #define MAY_BE_SILENT(w) (!alive[w] || deaf || last[w] != fence)
 #endif
 
@@ -79,6 +77,18 @@
 #ifndef IS_WAITED_FOR
 #define IS_WAITED_FOR suspended
 #endif
+#ifndef LAST_FAILURE
+#define LAST_FAILURE (failures + 1 >= MAX_FAILURES)
+#endif
+#ifndef FAILED_BEFORE_THE_LAST
+#define FAILED_BEFORE_THE_LAST (failures + 1 < MAX_FAILURES)
+#endif
+#ifndef LOST_FOR_GOOD
+#define LOST_FOR_GOOD (!again || failures >= MAX_FAILURES)
+#endif
+#ifndef LOST_FOR_NOW
+#define LOST_FOR_NOW (again && failures < MAX_FAILURES)
+#endif
 #ifndef IS_THE_SAME_CALL
 #define IS_THE_SAME_CALL(lease) (answers[lease] != none)
 #endif
@@ -103,9 +113,9 @@ bool again = true;      /* its kind is tried again when it is lost */
 bool deaf = false;      /* the farm hears nobody, */
 bool grace = false;     /* or hears again, and who lives has not been heard yet */
 
-/* The world: who lives, and whose claim was answered by nobody hearing it. */
+/* The world: who lives, and whose claim comes once more: nobody heard its answer, or the network doubled it. */
 bool alive[WORKERS] = true;
-byte unheard[WORKERS];        /* claim number in the answer that was lost */
+byte comes_again[WORKERS];    /* claim number in the answer */
 
 /* What the observer remembers; no step of the system reads it. */
 byte accepted_of = 0;   /* the claim number of the last call that ended an attempt */
@@ -116,6 +126,9 @@ bool lost_of_the_living = false;
 bool attempt_of_nobody = false;
 bool begun_early = false;
 bool vanished = false;  /* an attempt that had begun */
+bool tried_too_often = false;
+bool begun_twice = false;
+bool forgotten = false; /* a signal that nobody waited for */
 bool expired = false;
 bool expired_after_start = false;
 bool answered_otherwise = false;
@@ -173,7 +186,8 @@ inline claim(w) {
             FOLLOWS;
             if
             :: gets(w, fence)
-            :: IS_OPEN -> unheard[w] = fence    /* the answer is lost on its way */
+            :: IS_OPEN -> comes_again[w] = fence
+            :: IS_OPEN && fence == CLAIMS && w == 0 -> gets(w, fence); comes_again[w] = fence    /* once tells enough */
             fi
     }
 }
@@ -181,15 +195,16 @@ inline claim(w) {
 /* The same call again: what it claimed, as far as that still stands. */
 inline claim_again(w) {
     atomic {
-        alive[w] && !deaf && unheard[w] > 0 ->
+        alive[w] && !deaf && comes_again[w] > 0 ->
             if
-            :: STILL_STANDS(unheard[w]) ->
-                assert(status == in_progress && unheard[w] == fence);    /* Promise 2, of a repeat. */
+            :: STILL_STANDS(comes_again[w]) ->
+                assert(status == in_progress && comes_again[w] == fence);    /* Promise 2, of a repeat. */
+                begun_twice = begun_twice || confirmed_fence == fence;
                 ran_out = false;
-                gets(w, unheard[w])
+                gets(w, comes_again[w])
             :: else
             fi;
-            unheard[w] = 0
+            comes_again[w] = 0
     }
 }
 
@@ -201,8 +216,9 @@ inline finish(lease, good) {
             if
             :: good -> ends_attempt(lease, success); end_as(success)
             :: !good && LAST_FAILURE -> ends_attempt(lease, failed); failures++; end_as(failed)
-            :: !good && failures + 1 < MAX_FAILURES ->
-                ends_attempt(lease, pending); failures++; assert(!ENDED); status = pending
+            :: !good && FAILED_BEFORE_THE_LAST ->
+                ends_attempt(lease, pending); failures++; assert(!ENDED); status = pending;
+                tried_too_often = tried_too_often || failures >= MAX_FAILURES
             fi;
             FOLLOWS
     }
@@ -234,7 +250,7 @@ inline suspend(lease) {
             ends_attempt(lease, pending);
             status = pending;
             if
-            :: CAME_BEFORE -> signaled = false
+            :: CAME_BEFORE -> begun_early = begun_early || !signaled; signaled = false
             :: else -> suspended = true
             fi;
             FOLLOWS
@@ -320,6 +336,7 @@ proctype Janitor() {
             if
             :: !WAS_CONFIRMED && MAY_BE_AN_ANSWER ->                /* nobody spoke for it: that was no attempt */
                 assert(!ENDED);
+                vanished = vanished || confirmed_fence == fence;
                 unconfirmed++;
                 status = pending
             :: else ->
@@ -331,7 +348,10 @@ proctype Janitor() {
                 fi;
                 failures++;
                 if
-                :: again && failures < MAX_FAILURES -> assert(!ENDED); status = pending
+                :: LOST_FOR_NOW ->
+                    assert(!ENDED);
+                    tried_too_often = tried_too_often || !again || failures >= MAX_FAILURES;
+                    status = pending
                 :: LOST_FOR_GOOD -> end_as(timed_out)
                 fi
             fi;
@@ -359,7 +379,7 @@ proctype Sender() {
     do
     :: atomic { !ENDED && !signaled && (IS_OPEN || suspended) ->
         if
-        :: IS_WAITED_FOR -> suspended = false
+        :: IS_WAITED_FOR -> forgotten = forgotten || !suspended; suspended = false
         :: else -> signaled = true
         fi
        }
@@ -435,19 +455,21 @@ ltl a_silent_job_is_counted { [] A_SILENT_JOB_IS_COUNTED }
 
 /* Promise 5: no attempt is lost whose worker lives and could have been heard, none is counted that nobody spoke for but in
  * a row of them, none that began goes uncounted, and a job times out only if its kind is not tried again, all of its
- * attempts are used up, or it expired before any. */
+ * attempts are used up, or it expired before any. It fails when they are used up, and is not tried again after that. */
 #define NOTHING_IS_LOST_FOR_NOTHING (!lost_of_the_living && !attempt_of_nobody && !vanished && !expired_after_start \
-        && (status == timed_out -> (!again || failures >= MAX_FAILURES || expired)))
+        && (status == timed_out -> (!again || failures >= MAX_FAILURES || expired)) \
+        && (status == failed -> failures >= MAX_FAILURES) && !tried_too_often)
 ltl nothing_is_lost_for_nothing { [] NOTHING_IS_LOST_FOR_NOTHING }
 
-/* A suspended job begins when its signal has come, and not before; it waits for none that is there. */
-#define A_WAIT_LASTS_UNTIL_ITS_SIGNAL (!begun_early && !(suspended && signaled))
+/* A suspended job begins when its signal has come, and not before; it waits for none that is there, and none is lost. */
+#define A_WAIT_LASTS_UNTIL_ITS_SIGNAL (!begun_early && !(suspended && signaled) && !forgotten)
 ltl a_wait_lasts_until_its_signal { [] A_WAIT_LASTS_UNTIL_ITS_SIGNAL }
 
-/* Promise 2: the same end of the same lease gets the same answer. */
-ltl a_repeat_is_answered_alike { [] !answered_otherwise }
+/* Promise 2: the same end of the same lease gets the same answer; the same claim none that a worker has begun. */
+#define A_REPEAT_IS_ANSWERED_ALIKE (!answered_otherwise && !begun_twice)
+ltl a_repeat_is_answered_alike { [] A_REPEAT_IS_ANSWERED_ALIKE }
 
 ltl what_always_holds {
     [] (A_VERDICT_IS_TRUE && A_SILENT_JOB_IS_COUNTED && NOTHING_IS_LOST_FOR_NOTHING && A_WAIT_LASTS_UNTIL_ITS_SIGNAL
-        && !answered_otherwise)
+        && A_REPEAT_IS_ANSWERED_ALIKE)
 }

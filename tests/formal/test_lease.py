@@ -17,10 +17,13 @@ MUTANTS = [
     pytest.param("MAY_BE_CLAIMED (status != in_progress)", "an_end_is_final", id="that a job waits for its claim"),
     pytest.param("MAY_BE_CLAIMED (!(ENDED))", "an_end_is_final", id="that nobody has it yet"),
     pytest.param("MAY_BE_CANCELED true", "an_end_is_final", id="that a job has not ended which is canceled"),
+    pytest.param("JANITOR_SEES (status == in_progress)", "nothing_is_lost_for_nothing", id="that its lease ran out"),
     pytest.param("JANITOR_SEES false", "silence_is_noticed", id="of a janitor"),
     pytest.param("FARM_HEARS true", "nothing_is_lost_for_nothing", id="that the farm could hear"),
+    pytest.param("FARM_HEARS (!grace)", "nothing_is_lost_for_nothing", id="that the farm hears"),
     pytest.param("FARM_HEARS (!deaf)", "nothing_is_lost_for_nothing", id="of a grace after it could not"),
     pytest.param("WAS_CONFIRMED true", "nothing_is_lost_for_nothing", id="that somebody spoke for an attempt"),
+    pytest.param("WAS_CONFIRMED false", "nothing_is_lost_for_nothing", id="that nobody did, for what is not counted"),
     pytest.param("MAY_BE_AN_ANSWER false", "nothing_is_lost_for_nothing", id="that one answer may have been lost"),
     pytest.param("MAY_BE_AN_ANSWER true", "a_silent_job_is_counted", id="of how often that was so in a row"),
     pytest.param(
@@ -34,12 +37,25 @@ MUTANTS = [
         "STILL_STANDS(lease) (status == in_progress && confirmed_fence < lease)", "an_end_is_final",
         id="that what is answered again is the last claim",
     ),
+    pytest.param(
+        "STILL_STANDS(lease) (status == in_progress && lease == fence)", "a_repeat_is_answered_alike",
+        id="that what is answered again was not begun",
+    ),
     pytest.param("MAY_BE_CLAIMED (status == pending)", "a_wait_lasts_until_its_signal", id="that it waits for nothing"),
     pytest.param("CAME_BEFORE false", "a_wait_lasts_until_its_signal", id="of what came before the wait"),
+    pytest.param("CAME_BEFORE true", "a_wait_lasts_until_its_signal", id="that it came before the wait"),
     pytest.param("IS_WAITED_FOR false", "a_wait_lasts_until_its_signal", id="of who waits for a signal"),
+    pytest.param("IS_WAITED_FOR true", "a_wait_lasts_until_its_signal", id="that somebody waits for a signal"),
     pytest.param("NOT_NAMED true", "nothing_is_lost_for_nothing", id="that what is withdrawn was not begun"),
     pytest.param("MAY_EXPIRE (status == pending)", "nothing_is_lost_for_nothing", id="that what expires never began"),
     pytest.param("MAY_EXPIRE (confirmed_fence == 0)", "an_end_is_final", id="that what expires waits"),
+    pytest.param("LAST_FAILURE true", "nothing_is_lost_for_nothing", id="that a failure is the last"),
+    pytest.param("FAILED_BEFORE_THE_LAST true", "nothing_is_lost_for_nothing", id="that a failure is not the last"),
+    pytest.param("LOST_FOR_GOOD true", "nothing_is_lost_for_nothing", id="that a loss is the last"),
+    pytest.param("LOST_FOR_NOW again", "nothing_is_lost_for_nothing", id="that a loss is not the last"),
+    pytest.param(
+        "LOST_FOR_NOW (failures < MAX_FAILURES)", "nothing_is_lost_for_nothing", id="that its kind is tried again"
+    ),
     pytest.param("IS_THE_SAME_CALL(lease) false", "a_repeat_is_answered_alike", id="that an end is the same once more"),
 ]  # fmt: skip
 

@@ -319,6 +319,7 @@ class TestGiveBack:
         operations.limit(NAMED, count=1)
         operations.give_back(NAMED, count=5)
         assert operations.get_value(NAMED).value == 10
+        assert Bucket.objects.get().value == 10  # what a limit begins with that is raised
         operations.give_back(NAMED, key="never used", count=5)
         assert operations.get_value(NAMED, key="never used").value == 10
 
