@@ -60,6 +60,9 @@ OUTPUT_TOKEN_SECONDS = Histogram(
 )
 PROMPT_TOKENS = Counter("jobfarm_prompt_tokens", "Tokens of prompts of ended attempts.", ["model_name"])
 GENERATION_TOKENS = Counter("jobfarm_generation_tokens", "Tokens of answers of ended attempts.", ["model_name"])
+CALL_HOOKS = Counter(
+    "jobfarm_call_hooks", "Calls and answers that hooks of this process decided about.", ["hook", "outcome"]
+)
 OPEN = Gauge("jobfarm_open_connections", "What this process holds open now.", ["kind"])
 
 # Of janitors alone: apart from the others, so that no web process shows them.

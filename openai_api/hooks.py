@@ -1,6 +1,7 @@
 """The page of a job shows the batch that it is a line of."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from django.urls import reverse
 
@@ -15,8 +16,10 @@ jobs.CHECKS[CALL.name] = names.check_job
 jobs.CHORES["fallbacks of calls"] = names.fall_back
 jobs.CONTENT["answers of hooks"] = call_hooks.forget
 
+_of_calls = partial(jobs.register_links, kind=CALL.name)
 
-@jobs.register_links
+
+@_of_calls
 def batch_of(job_id: int, viewer: Viewer) -> Iterable[Link]:
     """The batch, for its owner and for whoever sees all jobs."""
     batch = queries.of_job(job_id)
@@ -25,7 +28,7 @@ def batch_of(job_id: int, viewer: Viewer) -> Iterable[Link]:
     return [Link(label="Line of", text=batch.public_id, url=batch.get_absolute_url())]
 
 
-@jobs.register_links
+@_of_calls
 def hooks_and_hits(job_id: int, viewer: Viewer) -> Iterable[Link]:  # noqa: ARG001  # whoever sees the job may see it
     if row := call_hooks.decisions([job_id]).get(job_id):
         page = reverse("jobs:job", args=[job_id])

@@ -61,7 +61,7 @@ class PrepareFailed:
 
 
 Provider = Callable[[int, Viewer], Iterable[Link]]
-_providers: list[Provider] = []
+_providers: list[tuple[Provider, str | None]] = []
 
 
 def submitted(due: Iterable[tuple[str, datetime | None]], job_ids: Collection[int]) -> None:
@@ -181,15 +181,15 @@ def _resync(ids: Sequence[int]) -> list[int]:
     return [job.pk for job in jobs]
 
 
-def register_links(provider: Provider) -> Provider:
-    """Show on the page of every job what `provider(job id, viewer)` returns: only what that viewer may see. For an
-    app's `hooks.py`, also as a decorator."""
-    _providers.append(provider)
+def register_links(provider: Provider, *, kind: str | None = None) -> Provider:
+    """Show on the page of each job (of this kind) what `provider(job id, viewer)` returns: only what that viewer may
+    see. For an app's `hooks.py`, also as a decorator."""
+    _providers.append((provider, kind))
     return provider
 
 
-def links(job_id: int, *, viewer: Viewer) -> list[Link]:
-    return [link for provider in _providers for link in provider(job_id, viewer)]
+def links(job: Any, *, viewer: Viewer) -> list[Link]:
+    return [link for provider, kind in _providers if kind in {None, job.kind} for link in provider(job.pk, viewer)]
 
 
 def prepare(worker: Worker, rows: Sequence[moves.Row], stored: Mapping[int, Any]) -> dict[int, Any]:

@@ -49,7 +49,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "may_run_farm": fleet.runs_the_farm(request.user),
         "origin": pages.origin(job_id),
         "offspring": pages.offspring(job_id),
-        "belongs_to": operations.links(job_id, viewer=request.user),
+        "belongs_to": operations.links(row, viewer=request.user),
         "snippets": _snippets(request, row),
         "left_out": _left_out(row),
         "inputs": inputs.shown(row),

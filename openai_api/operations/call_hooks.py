@@ -17,6 +17,7 @@ from django.db import transaction
 
 from core import large_json
 from jobs import operations as jobs
+from observing import numbers
 from openai_api import domain
 from openai_api.domain import Call
 from openai_api.errors import CallRefused, HookFailed
@@ -62,17 +63,22 @@ class Hook:
     def ask(self, *about: Any, check: Callable[[Any], Any]) -> Any:
         """What it puts in the place of the last of `about`, checked; None where it changes nothing, or failed and is
         not required. Raises CallRefused, HookFailed."""
+        outcome, changed = "failed", None
         try:
-            changed = self._answer(*about)
-            return None if changed is None else check(changed)
+            if (answer := self._answer(*about)) is not None:
+                changed = check(answer)
+            outcome = "passed" if changed is None else "changed"
         except CallRefused:
+            outcome = "refused"
             raise
         except Exception as error:
             log.warning("the hook %s failed for a call%s", self.name, "" if self.is_required else ", which goes on",
                         exc_info=error)  # fmt: skip
             if self.is_required:
                 raise HookFailed(hook=self.name, retry_after=RETRY_AFTER_S) from error
-            return None
+        finally:
+            numbers.CALL_HOOKS.labels(self.name, outcome).inc()
+        return changed
 
     def _answer(self, *about: Any) -> Any:
         """Its answer, from a thread that is left to itself when its time is over. Raises TimeoutError."""

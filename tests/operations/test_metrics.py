@@ -168,7 +168,7 @@ PROCESS_ONLY = {
     "jobfarm_job_run_seconds", "jobfarm_job_wait_seconds", "jobfarm_mutation_collisions",
     "jobfarm_page_sockets_refused", "jobfarm_page_watches_refused", "jobfarm_num_requests_waiting",
     "jobfarm_num_requests_running", "jobfarm_time_to_first_token_seconds", "jobfarm_prompt_tokens",
-    "jobfarm_request_time_per_output_token_seconds", "jobfarm_generation_tokens",
+    "jobfarm_request_time_per_output_token_seconds", "jobfarm_generation_tokens", "jobfarm_call_hooks",
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from accounts import operations as accounts
 from jobs import operations
-from jobs.models import Worker
+from jobs.models import Job, Worker
 from metering import operations as metering
 from metering import queries
 from metering.models import Day, Reading, Watermark
@@ -136,7 +136,7 @@ class TestUsageOfAJob:
     def test_is_among_the_links_of_its_page(self, ada: User, work_kind: None) -> None:
         gpu = budgets.worker()
         farm.submit(1, owner=ada)
-        [link] = operations.links(run(gpu, seconds=3), viewer=ada)
+        [link] = operations.links(Job.objects.get(pk=run(gpu, seconds=3)), viewer=ada)
         assert link.label == "Used"
         assert "in 1 attempt" in link.text
 

@@ -40,7 +40,7 @@ class TestTheSameCall:
         assert again.content == made.content
         assert again.headers["X-Job-Id"] == made.headers["X-Job-Id"]
         assert (Job.objects.count(), len(model.requests)) == (1, 1)
-        [link] = [each for each in jobs.links(Job.objects.get().pk, viewer=ada) if each.label == "Answered"]
+        [link] = [each for each in jobs.links(Job.objects.get(), viewer=ada) if each.label == "Answered"]
         assert (link.text, link.note) == ("2 times more", "from the cache")
 
     def test_is_streamed_again_as_it_was(self, http: httpx.Client, model: ModelServer, working: Working) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.openai_api.model_server import ModelServer, Script, completion, strea
 from tests.servers import Server, Serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
+METRICS_TOKEN = "of-metrics" * 4
 REMOVED = re.compile(r"removed [-0-9a-f]{36}")
 
 
@@ -46,7 +48,8 @@ def hang(hanging: Path) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def running(serving: Serving, django_db_blocker: DjangoDbBlocker, hanging: Path) -> Server:
     with django_db_blocker.unblock():
-        return serving.having(JOBFARM_APPS="tests.openai_api.guards", GUARDS_HANG=str(hanging))
+        guards = {"JOBFARM_APPS": "tests.openai_api.guards", "GUARDS_HANG": str(hanging)}
+        return serving.having(**guards, JOBFARM_METRICS_TOKEN=METRICS_TOKEN)
 
 
 @pytest.fixture
@@ -67,7 +70,14 @@ def text_of(answer: httpx.Response) -> str:
 
 
 def notes(job: Job, ada: User) -> list[str]:
-    return [link.text for link in jobs.links(job.pk, viewer=ada) if link.label == "Hook"]
+    return [link.text for link in jobs.links(job, viewer=ada) if link.label == "Hook"]
+
+
+def outcomes(server: Server) -> Counter[str]:
+    """How often the hook `guard_call` came to each outcome, as /metrics counts."""
+    text = httpx.get(f"{server.url}/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"}, timeout=10).text
+    counted = re.findall(r'jobfarm_call_hooks_total\{hook="[^"]*guard_call",outcome="(\w+)"\} ([0-9.]+)', text)
+    return Counter({outcome: int(float(count)) for outcome, count in counted})
 
 
 class TestACall:
@@ -125,6 +135,16 @@ class TestACall:
             assert ask(http, "a word", "embeddings").status_code == 200
             assert sum(each.done() for each in waiting) < 40  # one that waited behind them would be the 57th or later
             assert {each.result(30).status_code for each in waiting} == {503}
+
+    def test_is_counted_by_what_its_hooks_did(
+        self, http: httpx.Client, server: Server, model: ModelServer, working: Working
+    ) -> None:
+        model.scripts = [whole(**completion("Hello.")), whole(**completion("Hello."))]
+        before = outcomes(server)
+        with working():
+            for text in ("a question", "my secret", "forbidden", "break it"):
+                ask(http, text)
+        assert outcomes(server) - before == {"passed": 1, "changed": 1, "refused": 1, "failed": 1}
 
     def test_cannot_be_made_as_a_job_past_the_hooks(self, server: Server, ada: User) -> None:
         _, key = accounts.create_token(ada, name="jobs", scopes=["submit"])

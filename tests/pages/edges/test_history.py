@@ -143,4 +143,4 @@ def test_the_page_of_a_job_reads_it_once(browse: Browse, little_farm: Farm) -> N
         client.get(f"/jobs/{little_farm.job.pk}/")
     reads = [each["sql"] for each in captured if ' FROM "jobs_job"' in each["sql"]]
     assert len([sql for sql in reads if '"jobs_job"."kind"' in sql]) == 1
-    assert len(captured) <= 22
+    assert len(captured) <= 19
