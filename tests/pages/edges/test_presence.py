@@ -259,10 +259,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada)
         farm.worker("bobs", owner=bob)
         assert findings(job_health.queues) == [(Level.WARNING, self.SENTENCE)]
-        assert ready("queues") == {
-            "status": "warning",
-            "messages": ["Queues with jobs that no live worker takes: 1."],
-        }
+        assert ready("queues") == {"status": "warning", "messages": ["Queues with jobs that no live worker takes: 1."]}
         assert self.SENTENCE in [finding.sentence for finding in live_queries.warnings()]
 
     def test_are_none_with_one_worker_that_serves_everybody(self, owners: tuple[User, User, Group]) -> None:
@@ -323,7 +320,4 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         assert findings(job_health.queues) == [
             (Level.WARNING, "Jobs are pending. No live worker serves the queue work.")
         ]
-        assert ready("queues") == {
-            "status": "warning",
-            "messages": ["Queues with jobs that no live worker takes: 1."],
-        }
+        assert ready("queues") == {"status": "warning", "messages": ["Queues with jobs that no live worker takes: 1."]}
