@@ -253,7 +253,7 @@ class TestImage:
 class TestNamed:
     def test_come_along_as_demonstrators_until_a_server_is_named(self) -> None:
         def modules(environ: dict[str, str]) -> list[str]:
-            chosen = [named.handlers(what, environ=environ).items()[0][1] for what in ("chat", "image")]
+            chosen = [next(iter(named.handlers(what, environ=environ).values())) for what in ("chat", "image")]
             return [function.__module__.rsplit(".", maxsplit=1)[-1] for function in chosen]
 
         assert modules({"OPENAI_API_KEY": "secret"}) == ["chat_demo", "image_demo"]
