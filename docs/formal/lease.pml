@@ -187,7 +187,7 @@ inline claim(w) {
             if
             :: gets(w, fence)
             :: IS_OPEN -> comes_again[w] = fence
-            :: IS_OPEN && fence == CLAIMS && w == 0 -> gets(w, fence); comes_again[w] = fence    /* once tells enough */
+            :: IS_OPEN && fence == CLAIMS && w == 0 -> gets(w, fence); comes_again[w] = fence  /* it is doubled, once */
             fi
     }
 }
