@@ -40,7 +40,7 @@ from jobs.models import Worker
 from jobs.queries import reads, reports
 from live.feeds import Watch
 from live.registry import Item
-from live.rendering import page_of
+from live.rendering import Page
 from live.send_queue import SendQueue
 from openai_api.operations import batches, files, steps
 from outbox import operations as outbox
@@ -178,7 +178,7 @@ def _send_queue(size: int) -> Cost:
         queue, watch = SendQueue(backlog_bytes=size * 1000), _Watch()
         for number in range(size):
             item = Item(cursor=f"1:{number}", data={"text": "a word "}, follows=set())
-            queue.append(cast("Watch", watch), page_of([item]))
+            queue.append(cast("Watch", watch), Page(items=(item,)))
         await queue.take()
 
     return _timed(lambda: asyncio.run(work()))

@@ -18,6 +18,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 from django.urls import reverse
+from django.utils.crypto import constant_time_compare
 from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_variables
@@ -82,6 +83,14 @@ class SignUpForm(SignupForm):  # type: ignore[misc]
         username.help_text = "Letters, digits and @ . + - _"
         username.widget.attrs |= {"autofocus": True, "autocapitalize": "none"}
         self.fields["email"].label, self.fields["password2"].label = "E-mail", "Password, again"
+
+    def clean(self) -> dict[str, Any]:
+        """What allauth finds, and passwords that differ also where the first is no good."""
+        cleaned: dict[str, Any] = super().clean()
+        first, second = (self.data.get(name, "") for name in ("password1", "password2"))
+        if "password1" in self.errors and not constant_time_compare(first, second):
+            self.add_error("password2", "You must type the same password each time.")
+        return cleaned
 
 
 @method_decorator(pages.private, name="dispatch")
