@@ -260,7 +260,7 @@ def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     | `out_of_scope` | live workers do, but they serve other people's jobs only | for operators `others` |
     | `not_asked` | live workers could take it, but their claims name other queues | `workers` |
     | `no_label` | live workers could take it, but each lacks a label it requires | `missing`, `nearest`, `workers` |
-    | `head_start` | a live worker has what it prefers and gets it first | `prefers`, `seconds` |
+    | `head_start` | a live worker has what it prefers and gets it first | `prefers` or `worker`, `seconds` |
     | `all_failed_it` | every live worker that could take it has failed it | `workers`, `until` |
     | `stealers_busy` | only workers that steal from it could take it, none is idle | `workers`; for operators `busy` |
     | `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |

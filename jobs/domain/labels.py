@@ -2,7 +2,7 @@
 
 A condition is a text behind its label: `home` (equal), `home|office` (one of a few), `>=16`, `<=16`. Numbers compare as
 numbers, so that 16 equals 16.0. A worker without the label never meets a condition. `loaded` is a label that nobody
-sets: the models that the worker announces as loaded.
+sets: the models that the worker announces as loaded. WORKER is one that nobody can write: the id of the worker.
 """
 
 import json
@@ -20,6 +20,7 @@ MOST_CHOICES: Final = 16  # of one condition
 LONGEST: Final = 200  # characters of a value: as long as a model's name may be
 LONGEST_SET: Final = 1000  # characters of all conditions of a job
 LOADED: Final = "loaded"
+WORKER: Final = "@worker"  # no KEY
 KEY: Final = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?")
 _BOUND: Final = re.compile(r"(>=|<=)\s*(.*)", re.DOTALL)
@@ -71,11 +72,17 @@ def read_pairs(pairs: Iterable[str], *, field: str) -> dict[str, str]:
 
 
 def requirement(
-    *, requires: Mapping[str, Any] | None, prefers: Mapping[str, Any] | None, usual: Conditions
+    *,
+    requires: Mapping[str, Any] | None,
+    prefers: Mapping[str, Any] | None,
+    usual: Conditions,
+    worker: int | None = None,
 ) -> Requirement | None:
-    """What a job requires and prefers; what it requires goes over the `usual` of its kind, label by label. None:
-    nothing. Raises InvalidValue."""
+    """What a job requires and prefers; what it requires goes over the `usual` of its kind, label by label. One that
+    chooses nothing prefers this `worker`. None: nothing. Raises InvalidValue."""
     own, wished = conditions(requires or {}, field="requires"), conditions(prefers or {}, field="prefers")
+    if worker is not None and not own and not wished:
+        wished = {WORKER: str(worker)}
     # What is required anyway is no preference.
     made = Requirement(requires=dict(sorted({**usual, **own}.items())), prefers=wished)
     if not made.requires and not made.prefers:
@@ -118,9 +125,14 @@ def nearest(named: Conditions, workers: Mapping[str, Values]) -> tuple[str, Valu
     return min(workers.items(), key=lambda pair: (*_distance(named, pair[1]), pair[0]))
 
 
+def chosen(named: Conditions) -> dict[str, str]:
+    """Those of these conditions that somebody wrote."""
+    return {key: condition for key, condition in named.items() if key != WORKER}
+
+
 def in_words(named: Conditions) -> str:
     """Conditions as people write them: "region=home and vram>=16"."""
-    return " and ".join(pair(key, condition) for key, condition in sorted(named.items()))
+    return " and ".join(pair(key, condition) for key, condition in sorted(chosen(named).items()))
 
 
 def pair(key: str, condition: str) -> str:

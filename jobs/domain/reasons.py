@@ -261,7 +261,9 @@ def _workers(facts: Facts) -> list[Reason]:
         return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.excluded_until)]
     if facts.due_in_s > 0:
         return []
-    return _later(facts) if facts.at_once or facts.head_start_in_s <= 0 else [_head_start(facts)]
+    if facts.head_start_in_s > 0 and (facts.preferred_worker or not facts.at_once):
+        return [_head_start(facts)]
+    return _later(facts)
 
 
 def _unserved(facts: Facts) -> Reason:
@@ -323,6 +325,13 @@ def _no_label(facts: Facts) -> Reason:
 
 
 def _head_start(facts: Facts) -> Reason:
+    if facts.preferred_worker:
+        sentence = (
+            f"It prefers the worker {facts.preferred_worker}, which has its beginning, for "
+            f"{duration(facts.head_start_in_s)}; then any other may take it."
+        )
+        numbers = {"worker": facts.preferred_worker, "seconds": facts.head_start_in_s}
+        return _reason(facts, "head_start", sentence, **numbers)
     sentence = (
         f"A live worker that has {labels.in_words(facts.prefers)} gets it first; "
         f"any other may take it in {duration(facts.head_start_in_s)}."

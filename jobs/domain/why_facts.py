@@ -42,6 +42,7 @@ class Facts:
     Of what it `requires` of labels no worker has enough where `lacking` holds the labels of those that could take it
     otherwise, by their names. `at_once` of the workers need not leave it to one with what it `prefers`, which they
     do for `head_start_in_s` more.
+    `preferred_worker` gets it first for so long, whatever the others may.
     `is_free`: a worker that may take it holds no job. `is_unconfirmed`: it is in progress, and its worker has not named
     its lease yet; so many before in a row (`unconfirmed`) nobody named at all.
     """
@@ -92,6 +93,7 @@ class Facts:
     lacking: Mapping[str, Values] = field(default_factory=dict)
     at_once: int = 1
     head_start_in_s: float = 0.0
+    preferred_worker: str | None = None
     hold: Hold | None = None
     behind: int | None = None
     after: tuple[int, ...] = ()

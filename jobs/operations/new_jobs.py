@@ -35,6 +35,7 @@ class JobOptions(TypedDict, total=False):
     none like it came for 10 s, at the latest 120 s after the first.
     `requires` and `prefers` are conditions on its worker's labels, such as `{"vram": ">=16", "region": ["home",
     "lab"]}` (docs/labels.md); what its kind requires is required too, but for labels that the job names.
+    `prefers_worker`, by its id, gets one that names none first.
     `after` are jobs that it starts after, by their ids or by the names (`name`) of others of the same call: once all of
     them have succeeded, or with `when="ended"` however they ended (docs/flows.md).
     Without `keep_content` what it was given and gives is deleted minutes after its end, as where its kind says so.
@@ -59,6 +60,7 @@ class JobOptions(TypedDict, total=False):
     callback_url: str | None
     requires: Mapping[str, Any] | None
     prefers: Mapping[str, Any] | None
+    prefers_worker: int | None
     tags: Iterable[str] | None
     token_id: int | None
     may_wait: bool | None
@@ -168,7 +170,7 @@ def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
         values["files"] = files.references(named, parts=len(new.get("places") or ()))
     if words := new.get("tags"):
         values["tags"] = arrays.literal(tags.checked(words))
-    if kind.requires or new.get("requires") or new.get("prefers"):
+    if kind.requires or new.get("requires") or new.get("prefers") or new.get("prefers_worker"):
         values |= _wanted(new, kind)
     limit_bytes: int = settings.JOBFARM["PAYLOAD_BYTES"]
     values["payload"] = payloads.encoded(new["payload"], limit_bytes=limit_bytes, subject="payload")
@@ -196,5 +198,8 @@ def _conflict(new: NewJob) -> dict[str, Any]:
 
 
 def _wanted(new: NewJob, kind: Kind) -> dict[str, Any]:
-    wanted = labels.requirement(requires=new.get("requires"), prefers=new.get("prefers"), usual=kind.requires)
-    return {"wanted": wanted, "is_choice": wanted is not None and (wanted.prefers or wanted.requires != kind.requires)}
+    wanted = labels.requirement(
+        requires=new.get("requires"), prefers=new.get("prefers"), usual=kind.requires, worker=new.get("prefers_worker")
+    )  # fmt: skip
+    is_choice = wanted is not None and (labels.chosen(wanted.prefers) or wanted.requires != kind.requires)
+    return {"wanted": wanted, "is_choice": bool(is_choice)}

@@ -14,6 +14,7 @@ from core.refusal import Refusal
 from jobs.domain import files as names
 from jobs.domain import payloads
 from jobs.domain.kinds import Kind
+from jobs.domain.labels import chosen
 from jobs.domain.records import COLUMNS, JobRecord
 from jobs.domain.states import ENDED, Status
 from jobs.errors import AlreadyRetried, NotEnded, NotFound, NotUnique
@@ -224,7 +225,7 @@ def _same(job: Job) -> NewJob:
     return NewJob(
         kind=job.kind, payload=job.payload, queue=job.queue, priority=job.priority,
         max_attempts=job.max_attempts, timeout_s=job.timeout_s, files=names.uploads_of(job.inputs or ()),
-        requires=wanted and wanted.requires, prefers=wanted and wanted.prefers, tags=job.tags,
+        requires=wanted and wanted.requires, prefers=wanted and chosen(wanted.prefers), tags=job.tags,
         concurrency_key=job.concurrency_key, places=names.places_of(job.inputs or ()) or None,
         keep_content=keeps_content(job),
     )  # fmt: skip

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, Strict
 
 from core.values import BIGINT, Whole
 from jobs import models
+from jobs.domain.labels import chosen
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.queries import flows, pages, reads, reports
 from jobs.queries.submits import Stored
@@ -195,7 +196,7 @@ def fresh(stored: Stored, *, payload: Any, owner: str, group: str | None, tags: 
         unique_key=new.unique_key, concurrency_key=new.concurrency_key, retry_of=None, created_at=stored.created_at,
         run_at=stored.run_at, claimed_at=None, replaced_at=None,
         ended_at=None, expires_at=stored.expires_at, requires=dict(new.wanted.requires) if new.wanted else {},
-        prefers=dict(new.wanted.prefers) if new.wanted else {}, payload=payload, result=None, error=None,
+        prefers=chosen(new.wanted.prefers) if new.wanted else {}, payload=payload, result=None, error=None,
         tags=[*dict.fromkeys(tags)], waits_for=stored.behind_id, canceled_for=None,
         flow=new.flow_id, name=new.name, after=[*new.after], checkpoint=None, keep_content=new.keep_content,
         content_deleted_at=None,
@@ -243,7 +244,7 @@ def _columns(job: models.Job) -> Mapping[str, Any]:
         "flow": job.flow_id,
         "retry_of": job.retry_of_id,
         "requires": job.requirement.requires if job.requirement else {},
-        "prefers": job.requirement.prefers if job.requirement else {},
+        "prefers": chosen(job.requirement.prefers) if job.requirement else {},
     }
 
 

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast, Concat, Now
 
 from jobs.domain import labels
@@ -15,6 +16,8 @@ from jobs.models import Requirement as Row
 from postgres import statements, transactions
 
 _IN_USE: Final = Q(retired_at=None)
+_OF_A_WORKER: Final = Q(prefers__has_key=labels.WORKER)
+_KEPT: Final = timedelta(hours=1)  # such a set, while its worker is there: it would be made anew each minute
 _OF_A_LIVING_JOB: Final = Exists(Live.objects.filter(requirement=OuterRef("pk")))
 
 
@@ -32,20 +35,22 @@ def close() -> None:
 
 
 def count() -> int:
-    """How many sets living jobs have, or had a moment ago: a claim looks at the first job of each in its queues."""
-    return Row.objects.filter(_IN_USE).count()
+    """How many sets living jobs have, or had a moment ago: a claim looks at the first job of each in its queues. Those
+    that prefer a worker are as few as workers."""
+    return Row.objects.filter(_IN_USE).exclude(_OF_A_WORKER).count()
 
 
 def held(owner_id: int, ids: Collection[int] | None = None) -> set[int]:
-    """The sets, or those of them with these ids, that living jobs of this owner have."""
+    """The sets, or those of them with these ids, that living jobs of this owner have by their choice."""
     living = Live.objects.filter(requirement=OuterRef("pk"), owner=owner_id)
     rows = Row.objects.filter(_IN_USE) if ids is None else Row.objects.filter(pk__in=ids)
-    return set(rows.filter(Exists(living)).values_list("pk", flat=True))
+    return set(rows.filter(Exists(living)).exclude(_OF_A_WORKER).values_list("pk", flat=True))
 
 
 def most_by() -> tuple[str, int] | None:
     """Whose living jobs have the most different sets, and how many; None: no owner's have any."""
     living = Live.objects.filter(requirement__isnull=False, owner__isnull=False)
+    living = living.exclude(requirement__prefers__has_key=labels.WORKER)
     counted = living.values("owner__username").annotate(sets=Count("requirement", distinct=True))
     first = counted.order_by("-sets", "owner__username").first()
     return first and (first["owner__username"], first["sets"])
@@ -66,11 +71,14 @@ def everything() -> dict[int, Requirement]:
 
 
 def label_values(worker_ids: Collection[int] | None = None) -> dict[int, Values]:
-    """The labels that count of these workers (None: of all whose key opens something and who have any)."""
+    """What conditions compare with of these workers (None: of all whose key opens something): the labels that count,
+    and who each is."""
     whose = Q(revoked_at=None) if worker_ids is None else Q(pk__in=worker_ids)
     rows = Worker.objects.filter(whose).values_list("pk", _text("labels"), _text("facts__labels"), "facts__loaded")
-    values = {pk: _effective(_read(announced), _read(staff), loaded) for pk, staff, announced, loaded in rows}
-    return values if worker_ids is not None else {pk: one for pk, one in values.items() if one}
+    return {
+        pk: {**_effective(_read(announced), _read(staff), loaded), labels.WORKER: (str(pk),)}
+        for pk, staff, announced, loaded in rows
+    }
 
 
 def values_of(worker: Worker) -> Values:
@@ -114,9 +122,12 @@ def set_labels(worker_id: int, by_staff: Mapping[str, str]) -> None:
 
 
 def unused() -> QuerySet[Row]:
-    """Sets that no living job has. The base of another, which a worker is asked for in its stead, is in use as well."""
+    """Sets that no living job has. The base of another, which a worker is asked for in its stead, is in use as well,
+    and so is the set that prefers a worker, as long as that is there."""
     is_base = Exists(Row.objects.filter(_IN_USE, base=OuterRef("pk")))
-    return Row.objects.filter(_IN_USE, ~_OF_A_LIVING_JOB, ~is_base).order_by("pk")
+    there = Worker.objects.filter(revoked_at=None, last_seen_at__gt=Now() - _KEPT)
+    is_there = Exists(there.annotate(set=OuterRef("pk")).filter(satisfies__contains=[F("set")]))
+    return Row.objects.filter(_IN_USE, ~_OF_A_LIVING_JOB, ~is_base, ~(_OF_A_WORKER & is_there)).order_by("pk")
 
 
 def lock_unused(*, limit: int) -> list[int]:

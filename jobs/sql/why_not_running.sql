@@ -114,6 +114,7 @@ SELECT job.status, job.queue, job.run_at, job.is_metered, job.limit_name, job.li
        rollup.*, last.*, stealing.*,
        coalesce(requirement.requires, '{}') AS requires, coalesce(requirement.prefers, '{}') AS prefers,
        extract(epoch FROM job.run_at - statement_timestamp())::float8 + %(head_start_s)s::float8 AS head_start_in_s,
+       (SELECT able.name FROM able WHERE able.id::text = requirement.prefers ->> '@worker') AS preferred_worker,
        EXISTS (SELECT FROM candidate WHERE NOT is_busy) AS is_free,
        coalesce(best.ahead, 0) AS ahead, coalesce(best.first, '{}') AS first
 FROM job

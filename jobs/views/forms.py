@@ -293,7 +293,7 @@ def _as_of(job: Job, *, by: User) -> dict[str, Any]:
         "tags": ", ".join(job.tags or ()),
         "kept": [file["name"] for file in job.inputs or ()],
         "requires": _written(job.requirement.requires) if job.requirement else "",
-        "prefers": _written(job.requirement.prefers) if job.requirement else "",
+        "prefers": _written(labels.chosen(job.requirement.prefers)) if job.requirement else "",
     }
 
 
