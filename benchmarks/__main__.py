@@ -27,6 +27,7 @@ ROWS = (
     "mixed",
     "network",
     "front_door",
+    "prefix",
     "prefetch",
     "own_worker",
     "batch",

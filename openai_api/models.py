@@ -225,6 +225,14 @@ class Fallback(models.Model):
     due_at = models.DateTimeField(db_index=True)
 
 
+class KnownBeginning(models.Model):
+    """The job that came last with such a beginning, of one person: the key is a hash of both. It serves for an hour."""
+
+    key = models.UUIDField(primary_key=True, editable=False)
+    job_id = models.BigIntegerField()
+    expires_at = models.DateTimeField(db_index=True)
+
+
 class LeftCall(models.Model):
     """A call whose caller went away a moment ago and may repeat it: who does takes over its job, and this row."""
 

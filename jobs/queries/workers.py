@@ -1,6 +1,6 @@
 """What a worker did: lately, in the last week, and by day. Each statement reads a bounded number of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db.models import BooleanField, Count, ExpressionWrapper, Q
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
+from jobs.domain import labels
 from jobs.domain.model_queues import queue_of_model
 from jobs.domain.states import AttemptOutcome
 from jobs.domain.workers import StuckSlot
@@ -41,12 +42,12 @@ class Lately:
 
 
 class OfferedModel(NamedTuple):
-    """Since when a worker announces the model, whether one has it in memory, and whether all that announce it are away:
-    they ended, were not seen lately, or wait for their model server."""
+    """Since when a worker announces the model; and by id the workers that do and are not away: how many jobs each runs
+    at a time, if it says that, and whether it has the model in memory. Who is away ended, was not seen lately, or waits
+    for its model server."""
 
     since: datetime
-    is_loaded: bool
-    is_away: bool
+    workers: dict[int, tuple[int | None, bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +80,27 @@ def offered_models(user: User, *, away_s: float) -> dict[str, OfferedModel]:
     theirs = Worker.objects.filter(Q(owner=None) | Q(owner=user), *is_near, revoked_at=None, drained_at=None)
     workers = theirs.annotate(is_away=ExpressionWrapper(is_away, BooleanField()))
     offered: dict[str, OfferedModel] = {}
-    facts = ("facts__models", "facts__loaded", "facts__reported_at", "is_away")
-    for queues, models, loaded, reported_at, away in workers.values_list("queues", *facts):
+    facts = ("facts__models", "facts__loaded", "facts__reported_at", "facts__concurrency", "is_away")
+    for pk, queues, models, loaded, reported_at, slots, away in workers.values_list("pk", "queues", *facts):
         for model in models:
             if queue_of_model(model) in queues:
-                before = offered.get(model, OfferedModel(reported_at, is_loaded=False, is_away=True))
-                is_loaded = before.is_loaded or (model in loaded and not away)
-                offered[model] = OfferedModel(min(before.since, reported_at), is_loaded, before.is_away and away)
+                since, others = offered.get(model, OfferedModel(reported_at, {}))
+                there = {} if away else {pk: (slots, model in loaded)}
+                offered[model] = OfferedModel(min(since, reported_at), others | there)
     return dict(sorted(offered.items()))
+
+
+def held_by(worker_ids: Iterable[int]) -> dict[int, int]:
+    """How many jobs each of these workers has to do."""
+    return {row.id: row.jobs for row in statements.load("jobs", "held_by").run({"workers": [*worker_ids]})}
+
+
+def workers_of(job_ids: Iterable[int]) -> dict[int, int]:
+    """By job the worker that has it, or had it last; of one that waits for its first the one that it prefers."""
+    had = Coalesce("live__worker_id", "outcome__worker_id")
+    rows = Job.objects.filter(pk__in=job_ids).values_list("pk", had, f"requirement__prefers__{labels.WORKER}")
+    named = {pk: str(worker or preferred or "") for pk, worker, preferred in rows}
+    return {pk: int(worker) for pk, worker in named.items() if worker.isdecimal()}
 
 
 def model_of_queues() -> dict[str, str]:

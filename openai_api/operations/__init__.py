@@ -22,7 +22,7 @@ from openai_api import domain
 from openai_api.errors import InvalidCall, NotDeletable, UnknownCall, UnknownPrevious
 from openai_api.kinds import CALL
 from openai_api.models import LeftCall
-from openai_api.operations import call_hooks, names
+from openai_api.operations import affinity, call_hooks, names
 
 if TYPE_CHECKING:
     from jobs.models import Job
@@ -58,7 +58,7 @@ def models(user: User, *, token_id: int | None = None) -> Mapping[str, datetime]
     """The models and aliases that this person may call with this token now, and since when. Of a model whose workers
     are away calls are taken for a while, too: they may be starting anew."""
     known = names.names(user, token_id=token_id)
-    return {name: each.since for name, each in known.items() if not each.is_away}
+    return {name: each.since for name, each in known.items() if each.workers}
 
 
 def submit(
@@ -73,20 +73,25 @@ def submit(
     keep_content: bool = True,
 ) -> Made:
     """Make a call: a job in its model's queue, with its input file if it has one, for a worker with these labels. A
-    worker that has the model loaded gets it first, unless something else is preferred. Raises UnknownModel where nobody
-    offers the model, UnknownPrevious and InvalidCall for a response that cannot be continued, and as
-    `jobs.operations.submit` and `upload`. Nothing is kept of a file whose call is refused."""
+    worker that has its beginning gets it first, else one that has the model loaded, unless labels say who. Raises
+    UnknownModel where nobody offers the model, UnknownPrevious and InvalidCall for a response that cannot be continued,
+    and as `jobs.operations.submit` and `upload`. Nothing is kept of a file whose call is refused."""
     target = names.find(call.model, user=user, token_id=token_id)
     call = names.answered_by(call, target)
     if call.previous is not None:
         call = replace(call, context=_conversation(call.previous, call.body["previous_response_id"], user=user))
-    loaded = jobs.preferring_loaded(call.model) if target.is_loaded else None
+    is_chosen = bool(requires or prefers)
+    preference = affinity.Preference() if is_chosen else affinity.preference(call, target.workers, user=user)
+    if not prefers and preference.worker is None and preference.is_for_loaded and target.is_loaded:
+        prefers = jobs.preferring_loaded(call.model)
     options: dict[str, Any] = {
-        "requires": requires, "prefers": prefers or loaded,
+        "requires": requires, "prefers": prefers, "prefers_worker": preference.worker,
         "token_id": token_id, "may_wait": may_wait, "keep_content": keep_content,
     }  # fmt: skip
     if file is None or call.file is None:
-        return _made(call, _submit(call, user=user, **options))
+        job = _submit(call, user=user, **options)
+        preference.keep(job.pk)
+        return _made(call, job)
     kept = jobs.upload(call.file, file, owner=user)
     try:
         return _made(call, _submit(call, user=user, files={call.file: kept.pk}, **options))

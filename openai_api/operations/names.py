@@ -35,17 +35,21 @@ _LISTED: Final = 50  # models in the sentence of a refusal
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallableName:
     """A model or an alias that may be called. `steps` are the models that answer it, the first one at once, each other
-    after so many seconds; `is_away`: whoever offers the first is starting anew."""
+    after so many seconds; `workers` offer the first, as `jobs.OfferedModel` has them: none while they start anew."""
 
     since: datetime
-    is_away: bool
-    is_loaded: bool
+    workers: Mapping[int, tuple[int | None, bool]]
     steps: Sequence[Alias]
     is_alias: bool = True
 
     @property
     def model(self) -> str:
         return str(self.steps[0].model)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether one of them has it in memory."""
+        return any(is_loaded for _, is_loaded in self.workers.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +204,7 @@ def _next(row: Fallback, job: "Job", offered: Mapping[str, jobs.OfferedModel], *
         return None
     fit = (
         place for place, (model, _) in enumerate(row.steps)
-        if due[place] <= now and model in offered and not offered[model].is_away
+        if due[place] <= now and model in offered and offered[model].workers
     )  # fmt: skip
     if (place := next(fit, None)) is None:
         return None
@@ -212,8 +216,8 @@ def _next(row: Fallback, job: "Job", offered: Mapping[str, jobs.OfferedModel], *
 def _callable(
     steps: Sequence[Alias], offered: Mapping[str, jobs.OfferedModel], *, is_alias: bool = True
 ) -> CallableName:
-    since, is_loaded, is_away = offered[steps[0].model]
-    return CallableName(since=since, is_away=is_away, is_loaded=is_loaded, steps=steps, is_alias=is_alias)
+    since, workers = offered[steps[0].model]
+    return CallableName(since=since, workers=workers, steps=steps, is_alias=is_alias)
 
 
 def _offered(user: User | None) -> Mapping[str, jobs.OfferedModel]:
