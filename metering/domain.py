@@ -157,6 +157,17 @@ def used(result: Any) -> Tokens:
     return Tokens(into or 0, out)
 
 
+def cached(result: Any) -> int | None:
+    """How many tokens of the prompt the model server had in its cache; None where the `usage` of the result does not
+    say."""
+    usage = result.get("usage") if isinstance(result, Mapping) else None
+    if not isinstance(usage, Mapping):
+        return None
+    details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
+    counted = _count(details, "cached_tokens") if isinstance(details, Mapping) else None
+    return _count(usage, "cache_read_input_tokens") if counted is None else counted
+
+
 def expected(body: Any, *, is_answer_text: bool = True) -> Tokens:
     """What a call with this body is going to use: the length of its prompt, and the most that its answer may have;
     OUTPUT_TOKENS where it states no limit. An answer that is no text has none."""

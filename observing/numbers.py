@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.sharedctypes import RawArray
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
@@ -59,6 +59,12 @@ OUTPUT_TOKEN_SECONDS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
 )
 PROMPT_TOKENS = Counter("jobfarm_prompt_tokens", "Tokens of prompts of ended attempts.", ["model_name"])
+PREFIX_CACHE_QUERIES = Counter(
+    "jobfarm_prefix_cache_queries",
+    "Tokens of prompts whose model server says what of them it had in its cache.",
+    ["model_name", "worker"],
+)
+PREFIX_CACHE_HITS = Counter("jobfarm_prefix_cache_hits", "Tokens of these that it had.", ["model_name", "worker"])
 GENERATION_TOKENS = Counter("jobfarm_generation_tokens", "Tokens of answers of ended attempts.", ["model_name"])
 CALL_HOOKS = Counter(
     "jobfarm_call_hooks", "Calls and answers that hooks of this process decided about.", ["hook", "outcome"]
@@ -93,19 +99,38 @@ for _result in ("taken_back", "expired"):
 
 MOST_MODELS: Final = 100
 _models: Final[dict[str, None]] = {}
+MOST_CACHES: Final = 500  # models of workers
+_caches: Final[dict[tuple[str, str], None]] = {}
 _models_lock: Final = threading.Lock()
+T = TypeVar("T")
 
 
 def label_of_model(model: str) -> str:
     """Keep series for this model, whose name anybody with a worker chooses: of MOST_MODELS, the ones used last."""
-    with _models_lock:
-        _models.pop(model, None)
-        _models[model] = None
-        if len(_models) > MOST_MODELS:
-            del _models[oldest := next(iter(_models))]
-            for family in (FIRST_TOKEN_SECONDS, OUTPUT_TOKEN_SECONDS, PROMPT_TOKENS, GENERATION_TOKENS):
-                family.remove(oldest)
+    for oldest in _moved_out(_models, model, most=MOST_MODELS):
+        for family in (FIRST_TOKEN_SECONDS, OUTPUT_TOKEN_SECONDS, PROMPT_TOKENS, GENERATION_TOKENS):
+            family.remove(oldest)
     return model
+
+
+def count_cached(model: str, worker: str, *, prompt: int, cached: int) -> None:
+    """Count the tokens of a prompt and the cached ones of them; of MOST_CACHES, series of those used last stay."""
+    for oldest in _moved_out(_caches, (model, worker), most=MOST_CACHES):
+        for family in (PREFIX_CACHE_QUERIES, PREFIX_CACHE_HITS):
+            family.remove(*oldest)
+    PREFIX_CACHE_QUERIES.labels(model, worker).inc(prompt)
+    PREFIX_CACHE_HITS.labels(model, worker).inc(cached)
+
+
+def _moved_out(recent: dict[T, None], key: T, *, most: int) -> list[T]:
+    """What is not among the ones used last any more, now that this one is used."""
+    with _models_lock:
+        recent.pop(key, None)
+        recent[key] = None
+        oldest = [*recent][: max(0, len(recent) - most)]
+        for one in oldest:
+            del recent[one]
+        return oldest
 
 
 ANSWERED_WITHIN_S: Final = 0.5

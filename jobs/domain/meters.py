@@ -15,7 +15,7 @@ from jobs.domain.records import JobRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnd:
-    """A confirmed claim of a job that ended. `fence` is its number, `result` what the worker handed in with a success.
+    """A confirmed claim of a job that ended. `fence` is its number, `result` what `worker` handed in with a success.
 
     `is_over`: the job has ended with it, and so once. `is_metered`: the job was admitted by the meter.
     """
@@ -26,6 +26,7 @@ class AttemptEnd:
     is_over: bool
     is_metered: bool
     result: Any = None
+    worker: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def succeeded(moved: Sequence[Any], *, results: Sequence[str | None]) -> None:
     _attempts_ended(
         AttemptEnd(
             job_id=row.id, fence=row.fence, kind=row.kind, is_over=True, is_metered=row.is_metered,
-            result=_decoded(result),
+            result=_decoded(result), worker=row.worker_name or "",
         )
         for row, result in zip(moved, results, strict=True) if _is_metered(row)
     )  # fmt: skip

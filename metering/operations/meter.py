@@ -6,7 +6,7 @@ stored; so what it decides stays true until it commits. An end locks none of the
 """
 
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -113,7 +113,7 @@ class BudgetMeter:
         """Keep the tokens of those whose kind reports them, and settle the jobs that have ended."""
         if readings := _readings(ends):
             kept = queries.keep_readings(readings)
-            transaction.on_commit(lambda: _count_tokens(kept), robust=True)
+            transaction.on_commit(lambda: _count_tokens(kept, {end.job_id: end for end in ends}), robust=True)
         self.ended_waiting([end.job_id for end in ends if end.is_over and end.is_metered])
 
     def ended_waiting(self, job_ids: Sequence[int]) -> None:
@@ -137,8 +137,11 @@ class BudgetMeter:
 METER: Final = BudgetMeter()
 
 
-def _count_tokens(readings: Sequence[Row]) -> None:
+def _count_tokens(readings: Sequence[Row], ends: Mapping[int, AttemptEnd]) -> None:
     for reading in readings:
+        end = ends[reading.job_id]
+        if (cached := domain.cached(end.result)) is not None:
+            numbers.count_cached(reading.model, end.worker, prompt=reading.tokens_in, cached=cached)
         model = numbers.label_of_model(reading.model)
         numbers.PROMPT_TOKENS.labels(model).inc(reading.tokens_in)
         numbers.GENERATION_TOKENS.labels(model).inc(reading.tokens_out)

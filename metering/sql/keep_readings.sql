@@ -13,4 +13,4 @@ CROSS JOIN LATERAL (
     SELECT coalesce(job.payload #>> ARRAY['models', job.queue], job.payload #>> attempt.path::text[], '') AS model) AS name
 LEFT JOIN metering_model AS price ON price.name = name.model
 ON CONFLICT (job_id, fence) DO NOTHING
-RETURNING model, tokens_in, tokens_out
+RETURNING job_id, model, tokens_in, tokens_out

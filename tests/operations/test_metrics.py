@@ -169,6 +169,7 @@ PROCESS_ONLY = {
     "jobfarm_page_sockets_refused", "jobfarm_page_watches_refused", "jobfarm_num_requests_waiting",
     "jobfarm_num_requests_running", "jobfarm_time_to_first_token_seconds", "jobfarm_prompt_tokens",
     "jobfarm_request_time_per_output_token_seconds", "jobfarm_generation_tokens", "jobfarm_call_hooks",
+    "jobfarm_prefix_cache_queries", "jobfarm_prefix_cache_hits",
 }  # fmt: skip
 
 

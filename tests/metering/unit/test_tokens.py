@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain import MOST, OUTPUT_TOKENS, Tokens, expected, used
+from metering.domain import MOST, OUTPUT_TOKENS, Tokens, cached, expected, used
 from openai_api import domain as openai
 from tests.looped import looped
 
@@ -35,8 +35,24 @@ def test_a_result_says_what_was_used(usage: Any, tokens: tuple[int, int]) -> Non
     assert used({"usage": usage}) == Tokens(*tokens)
 
 
+@looped(
+    ("usage", "tokens"),
+    [
+        pytest.param({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 7}}, 7, id="chat"),
+        pytest.param({"input_tokens": 9, "input_tokens_details": {"cached_tokens": 0}}, 0, id="responses"),
+        pytest.param({"input_tokens": 2, "cache_read_input_tokens": 7}, 7, id="messages"),
+        pytest.param({"prompt_tokens": 9, "prompt_tokens_details": None}, None, id="not said"),
+        pytest.param({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": "7"}}, None, id="no number"),
+        pytest.param("many", None, id="no object"),
+    ],
+)
+def test_a_result_says_what_of_its_prompt_was_cached(usage: Any, tokens: int | None) -> None:
+    assert cached({"usage": usage}) == tokens
+
+
 @given(result=JSON)
 def test_no_result_breaks_reading(result: Any) -> None:
+    cached(result)
     tokens = used(result)
     assert 0 <= tokens.input <= MOST
     assert 0 <= tokens.output <= MOST

@@ -78,6 +78,30 @@ def test_a_whole_answer_counts_its_tokens_alone(
     assert "time_to_first_token_seconds_count" not in of_model
 
 
+def test_what_a_server_had_cached_is_counted_by_worker_where_it_says_so(
+    server: Server, client: openai.OpenAI, model: ModelServer, working: Working
+) -> None:
+    model.models = ["cached"]
+    usage = {"prompt_tokens": 90, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 64}}
+    model.scripts = [whole(**completion("One.") | {"usage": usage}), whole(**completion("Two."))]
+    with working():
+        for _ in range(2):
+            client.chat.completions.create(model="cached", messages=HELLO)
+    of_model = scraped(server, model="cached")
+    assert (of_model["prefix_cache_queries_total"], of_model["prefix_cache_hits_total"]) == (90, 64)
+    assert of_model["prompt_tokens_total"] > 90
+
+
+def test_of_more_caches_than_are_kept_the_ones_used_last_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbers, "MOST_CACHES", 2)
+    monkeypatch.setattr(numbers, "_caches", {})
+    for worker in ("one", "two", "one", "three"):
+        numbers.count_cached("shared", worker, prompt=9, cached=7)
+    samples = [sample for family in numbers.PREFIX_CACHE_HITS.collect() for sample in family.samples]
+    kept = {s.labels["worker"]: s.value for s in samples if s.name.endswith("_total") and "shared" in s.labels.values()}
+    assert kept == {"one": 14, "three": 7}
+
+
 def test_of_more_models_than_are_kept_the_ones_used_last_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbers, "MOST_MODELS", 2)
     monkeypatch.setattr(numbers, "_models", {})

@@ -186,7 +186,7 @@ class TestWhatItCosts:
         statements(ada, SHORT)
         usual = statements(ada, SHORT)
         assert statements(ada, call("one")) == usual + 2  # a look, and a row
-        jobs.cancel_many(Job.objects.values_list("pk", flat=True), by=None)
+        jobs.cancel_many([job.pk for job in Job.objects.all()], by=None)
         served(call("one"), ada, hot)
         statements(ada, call("one", "answer", "its set is new"))
         assert statements(ada, call("one", "answer", "two")) == usual + 7  # three of them of any preference
