@@ -5,7 +5,7 @@ from typing import Any
 
 from jobs.waiting.story import Story
 from live.registry import Item
-from live.rendering import page_of
+from live.rendering import Page
 from live.send_queue import Message
 
 
@@ -17,7 +17,7 @@ def job(status: str, *, fence: int = 1, written: int = 0, version: str = "aa") -
 
 def output(*pieces: tuple[int, int]) -> Message:
     """The hub's word about output: (fence, number) of each piece."""
-    page = page_of([Item(cursor=f"{a}:{s}", data={"fence": a, "seq": s, "text": "x"}) for a, s in pieces])
+    page = Page(items=tuple(Item(cursor=f"{a}:{s}", data={"fence": a, "seq": s, "text": "x"}) for a, s in pieces))
     return Message(kind="items", watch_id="", seen=page.cursor, page=page)
 
 

@@ -63,7 +63,9 @@ def test_a_lane_in_which_a_job_came_to_wait_since_it_was_found_asleep_is_not_del
     Mark.objects.all().delete()  # as who looked for lanes that sleep saw them before
     Lane.objects.update(created_at=Now() - timedelta(days=2))
     assert lanes.delete(10, 0) == 0
-    assert Lane.objects.filter(pk=farm.stored(job).lane_id).exists()
+    lane = farm.stored(job).lane_id
+    assert lane is not None
+    assert Lane.objects.filter(pk=lane).exists()
 
 
 def test_a_plain_submit_reads_no_lanes_of_workers_that_failed_others() -> None:

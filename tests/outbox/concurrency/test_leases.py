@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 
 from outbox import operations
 from outbox.domain.addresses import Answer
+from outbox.domain.messages import Outcome
 from outbox.models import Message
 from outbox.operations import attempts
 from postgres import clock, connections
@@ -21,7 +22,7 @@ def claim() -> attempts.Claimed:
     return claimed
 
 
-def settle(claimed: attempts.Claimed) -> list[attempts.Outcome]:
+def settle(claimed: attempts.Claimed) -> list[Outcome]:
     return attempts.settle([attempts.Ended(claimed=claimed, started_at=clock.now(), answer=Answer(status=200))])
 
 
@@ -41,4 +42,4 @@ def test_a_sender_whose_lease_is_over_ends_nothing_and_gives_nothing_back() -> N
     current = claim()
     attempts.release([late])
     assert (settle(late), Message.objects.get().lease) == ([], current.lease)
-    assert settle(current) == [attempts.Outcome.DELIVERED]
+    assert settle(current) == [Outcome.DELIVERED]
