@@ -76,6 +76,7 @@ def members(group: Group) -> list[User]:
 
 
 def is_member(user: User, group: Group) -> bool:
+    """Return whether somebody is in a group now."""
     return User.groups.through.objects.filter(user=user, group=group).exists()
 
 

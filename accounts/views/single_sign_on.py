@@ -103,17 +103,17 @@ class Provider(OpenIDConnectProvider):  # type: ignore[misc]
 def _storable(claims: dict[str, Any]) -> dict[str, Any]:
     """What a provider says of somebody. A number for a text is one; what else it gave for one is left out. Raises
     PermissionDenied for what no row can hold."""
-    given = {
+    texts = {
         name: str(value) if type(value) in {int, float} and name in _TEXTS else value for name, value in claims.items()
     }
-    said = {name: value for name, value in given.items() if name not in _TEXTS or isinstance(value, str)}
+    kept = {name: value for name, value in texts.items() if name not in _TEXTS or isinstance(value, str)}
     try:
-        dumps(said)
+        dumps(kept)
     except ValueError as error:
         raise PermissionDenied(f"the claims cannot be kept: {error}") from None
-    if not 0 < len(said.get("sub", "")) <= SocialAccount._meta.get_field("uid").max_length:
+    if not 0 < len(kept.get("sub", "")) <= SocialAccount._meta.get_field("uid").max_length:
         raise PermissionDenied("the claims name nobody")
-    return said
+    return kept
 
 
 def come_in(request: HttpRequest, user: User, sociallogin: Any) -> None:
