@@ -76,37 +76,15 @@ class Listener:
 
     async def _listen_once(self) -> None:
         async with await self._connect() as connection:
-            connection.add_notify_handler(lambda arrived: self._on_payload(arrived.payload))
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._notify_channel)))
             self._failures = 0
             self._listening()
             while True:
-                await self._read(connection.pgconn)
+                async with contextlib.aclosing(connection.notifies(timeout=_CHECK_EVERY_S)) as arriving:
+                    async for notification in arriving:
+                        self._on_payload(notification.payload)
                 async with asyncio.timeout(_CHECK_WITHIN_S):
                     await connection.execute("SELECT 1")
-
-    async def _read(self, connection: Any) -> None:
-        """Give on what arrives for a while, by one reader: psycopg's generator takes two calls of epoll and a timer for
-        each. Raises OperationalError."""
-        loop, socket = asyncio.get_running_loop(), connection.socket
-        lost: asyncio.Future[None] = loop.create_future()
-
-        def read() -> None:
-            try:
-                connection.consume_input()
-                while (arrived := connection.notifies()) is not None:
-                    self._on_payload(arrived.extra.decode())
-            except psycopg.Error as error:
-                loop.remove_reader(socket)
-                lost.set_exception(error)
-
-        loop.add_reader(socket, read)
-        read()  # what came with the last answer
-        try:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(lost, _CHECK_EVERY_S)
-        finally:
-            loop.remove_reader(socket)
 
     async def _connect(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
         conninfo = await asyncio.to_thread(self._conninfo)

@@ -9,9 +9,8 @@ import asyncio
 import logging
 import os
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from asgiref.sync import async_to_sync
@@ -44,12 +43,11 @@ def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
     _touched.add(map(topic_names.checked, topics), using=using)
 
 
-def append(new: Mapping[str, Item], *, using: str = DEFAULT_DB_ALIAS) -> None:
-    """`touch` these topics because of the next item of a stream each and nothing else: after the commit, who watches
-    such a stream in this process and has what the item `follows` gets it as it is, and does not read. Raises
-    BadTopic."""
-    appended = {topic_names.checked(topic): [item] for topic, item in new.items()}
-    transaction.on_commit(lambda: publish([*appended], appended), using=using, robust=True)
+def append(topic: str, item: Item, *, using: str = DEFAULT_DB_ALIAS) -> None:
+    """`touch` this topic because of a stream's next item and nothing else: after the commit, who watches the stream in
+    this process and has what the item `follows` gets it as it is, and does not read. Raises BadTopic."""
+    topic = topic_names.checked(topic)
+    transaction.on_commit(lambda: publish([topic], {topic: [item]}), using=using, robust=True)
 
 
 def publish(topics: Sequence[str], appended: Appended | None = None) -> None:
@@ -63,8 +61,7 @@ def publish(topics: Sequence[str], appended: Appended | None = None) -> None:
 
 
 class _Outgoing:
-    """Topics on their way out of a process with an event loop. Who commits sends them, with those that came too soon
-    after the last message and wait; what nobody takes along in time the loop sends."""
+    """Topics on their way out by an event loop; what comes while a message is being sent goes with the next."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, notify: Notify) -> None:
         self.loop = loop
@@ -75,13 +72,10 @@ class _Outgoing:
         # From any thread, under the lock; the rest is the loop's. None: not the items alone are new.
         self._new: dict[str, list[Item] | None] = {}
         self._topics: dict[str, None] = {}
-        self._sent_at = float("-inf")
-        self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     def add(self, topics: Iterable[str], appended: Appended) -> None:
-        """Let these go out too. From any thread. Raises RuntimeError once the loop is closed, and what sending does."""
-        posts = isinstance(get_channel_layer(), NotifyChannelLayer)
+        """Let these go out too. From any thread. Raises RuntimeError once the loop is closed."""
         with self._lock:
             is_first = not self._new
             for topic in topics:
@@ -90,12 +84,8 @@ class _Outgoing:
                     self._new[topic] = None
                 else:
                     items.extend(more)
-                self._topics[topic] = None
-            due = self._taken() if posts and time.monotonic() >= self._sent_at + _GATHER_S else []
         if is_first:
             self.loop.call_soon_threadsafe(self._take_in)
-        if due:
-            _send(due, self.origin)
 
     async def drained(self) -> None:
         """Wait until what was added before has gone out."""
@@ -103,22 +93,16 @@ class _Outgoing:
         while self._topics or self._task is not None:
             await asyncio.wait([self._begin()])
 
-    def _taken(self) -> list[str]:
-        """All that wait, for a message that is sent now; under the lock."""
-        topics, self._topics, self._sent_at = sorted(self._topics), {}, time.monotonic()
-        return topics
-
     def _take_in(self) -> None:
-        """Let who watches what is new in this process hear of it now."""
+        """Send what is new with the next message; who watches it in this process hears of it now."""
         with self._lock:
             new, self._new = self._new, {}
-        if self._topics and self._timer is None:
-            self._timer = self.loop.call_later(_GATHER_S, self._begin)
         if new:
+            self._topics.update(dict.fromkeys(new))
+            self._begin()
             self._notify(new, {topic: items for topic, items in new.items() if items is not None})
 
     def _begin(self) -> asyncio.Task[None]:
-        self._timer = None
         if self._task is None:
             with fields.apart():
                 self._task = self.loop.create_task(self._send_all(), name="live: publish")
@@ -127,8 +111,7 @@ class _Outgoing:
     async def _send_all(self) -> None:
         try:
             while self._topics:
-                with self._lock:
-                    topics = self._taken()
+                topics, self._topics = sorted(self._topics), {}
                 await _send_on_loop(topics, self.origin)
                 await asyncio.sleep(_GATHER_S)
         finally:

@@ -96,12 +96,8 @@ def write_outputs(worker: Worker, pieces: Sequence[Piece]) -> list[int | Refusal
     """
     checked = [refusal.value_or_refusal(_checked, piece) for piece in pieces]
     good = [piece for piece in checked if isinstance(piece, Piece)]
-    new: list[Piece] = []
     stored = zip(good, _stored(worker, good), strict=True)
-    numbers = [refusal.value_or_refusal(_next_seq, worker, piece, row, new) for piece, row in stored]
-    if new:
-        hooks.wrote(new)
-    return refusal.in_place(checked, numbers)
+    return refusal.in_place(checked, (refusal.value_or_refusal(_next_seq, worker, piece, row) for piece, row in stored))
 
 
 def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
@@ -111,9 +107,8 @@ def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
     return [by_place.get(place) for place in range(1, len(pieces) + 1)]
 
 
-def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None, new: list[Piece]) -> int:
-    """What `write_output` returns of a piece, or raises, given what the statement says of it. One that was stored is
-    `new`."""
+def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None) -> int:
+    """What `write_output` returns of a piece, or raises, given what the statement says of it."""
     if row is not None and _lacks_room(row, piece):
         # Once more where there was room after all; if others took that too, the worker is asked for the same piece
         # again, as after a gap.
@@ -127,7 +122,7 @@ def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None, new: list[Pie
         raise OutputGap(next_seq=row.next_seq)
     if row.stored:
         quotas.note_output(row.owner_id, piece.size)
-        new.append(piece)
+        hooks.wrote(piece)
     next_seq: int = row.next_seq
     return next_seq
 
