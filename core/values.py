@@ -92,7 +92,9 @@ def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read(text: str | bytes) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=unique_names)
+        if not isinstance(text, str):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(_why(error)) from None
 
@@ -207,3 +209,6 @@ def duration(seconds: float) -> str:
         hours, minutes = whole // 3600, whole % 3600 // 60
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     return f"{whole // 86400} days"
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=unique_names)

@@ -269,7 +269,7 @@ class StreamFeed(Feed):
         ready = [watch for watch in self._watches if watch.seen in of and not (watch.behind or watch.paused)]
         others = self._watches.keys() - ready
         if ready:
-            self._deliver(rendering.page_of(items), ready, there_is_more=False)
+            self._deliver(rendering.Page(items=tuple(items)), ready, there_is_more=False)
         for watch in others:
             watch.behind = True
         if not all(watch.paused for watch in others):

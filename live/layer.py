@@ -1,7 +1,6 @@
 """A Channels layer on PostgreSQL's LISTEN/NOTIFY: nothing to install beside the database (ADR 4)."""
 
 import asyncio
-import contextlib
 import json
 import logging
 import os
@@ -16,6 +15,7 @@ from channels.exceptions import MessageTooLarge
 from channels.layers import BaseChannelLayer
 from django.db import connection as django_connection
 from psycopg import sql
+from psycopg.pq import Escaping, ExecStatus
 
 from core.backoff import Backoff
 from live import topics
@@ -62,6 +62,10 @@ class Listener:
         self._listening = listening
         self._rng = rng
         self._failures = 0
+        self._has_answered = False
+        self.connection: Any = None
+        """libpq's, while it listens."""
+        self.is_unanswered = False
 
     async def run(self) -> None:
         """Listen until cancelled, whatever happens to the connection."""
@@ -75,16 +79,64 @@ class Listener:
             await asyncio.sleep(_RECONNECT.delay_s(self._failures + 1, rng=self._rng))
 
     async def _listen_once(self) -> None:
-        async with await self._connect() as connection:
+        connection = await self._connect()
+        try:
+            connection.add_notify_handler(lambda arrived: self._on_payload(arrived.payload))
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._notify_channel)))
             self._failures = 0
             self._listening()
-            while True:
-                async with contextlib.aclosing(connection.notifies(timeout=_CHECK_EVERY_S)) as arriving:
-                    async for notification in arriving:
-                        self._on_payload(notification.payload)
-                async with asyncio.timeout(_CHECK_WITHIN_S):
-                    await connection.execute("SELECT 1")
+            await self._read(connection.pgconn)
+        finally:
+            self.connection = None
+            await connection.close()
+
+    def ask(self, statement: bytes) -> None:
+        """Send a statement by the connection that listens, where nothing `is_unanswered`. Raises psycopg.Error."""
+        assert self.connection is not None
+        self.connection.send_query(statement)
+        self.is_unanswered = True
+        self.connection.flush()
+
+    async def _read(self, connection: Any) -> None:
+        """Give on what arrives, by one reader: psycopg's generator takes two calls of epoll and a timer a message.
+        Raises psycopg.Error."""
+        loop, socket = asyncio.get_running_loop(), connection.socket
+        lost: asyncio.Future[None] = loop.create_future()
+        self.connection, self.is_unanswered = connection, False
+
+        def read() -> None:
+            try:
+                self._take(connection)
+            except psycopg.Error as error:
+                loop.remove_reader(socket)
+                lost.set_exception(error)
+
+        loop.add_reader(socket, read)
+        loop.call_soon(read)  # what came with the last answer
+        try:
+            while not lost.done():
+                await asyncio.wait([lost], timeout=_CHECK_EVERY_S)
+                self._has_answered = False
+                if not (lost.done() or self.is_unanswered):
+                    self.ask(b"SELECT 1")
+                await asyncio.wait([lost], timeout=_CHECK_WITHIN_S)
+                if not (lost.done() or self._has_answered):
+                    raise psycopg.OperationalError("the server does not answer")
+            lost.result()
+        finally:
+            loop.remove_reader(socket)
+
+    def _take(self, connection: Any) -> None:
+        connection.consume_input()
+        while self.is_unanswered and not connection.is_busy():
+            result = connection.get_result()
+            self.is_unanswered = result is not None
+            self._has_answered = True
+            if result is not None and result.status == ExecStatus.FATAL_ERROR:
+                logger.error("A notification was refused: %s", result.get_error_message())
+        while (arrived := connection.notifies()) is not None:
+            if arrived.be_pid != connection.backend_pid:  # what we posted ourselves is known here
+                self._on_payload(arrived.extra.decode())
 
     async def _connect(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
         conninfo = await asyncio.to_thread(self._conninfo)
@@ -101,7 +153,8 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
     Each process listens on one connection, on the event loop that used the layer first. After a lost connection, and
     when a channel's queue overflowed, the channel gets `{"type": "live.reconnected"}`: read everything again. Channels
     belong to one process and are made by `new_channel`; a name without "!" is refused, for NOTIFY reaches every process
-    and such a message is for one. Sending goes over Django's own connection, in a thread.
+    and such a message is for one. Sending goes over Django's own connection, in a thread; `post` goes over
+    the one that listens.
     """
 
     extensions = ["groups", "flush"]
@@ -160,6 +213,25 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
         """`group_send` several messages from synchronous code, in one round trip on its connection."""
         self._notify([_envelope("group", group, message) for message in messages])
 
+    @property
+    def is_posting(self) -> bool:
+        """Whether the server has not answered what was posted last."""
+        return self._listener is not None and self._listener.connection is not None and self._listener.is_unanswered
+
+    def post(self, *, group: str, messages: Iterable[Mapping[str, Any]]) -> bool:
+        """`publish` to other processes by the connection that listens, on its loop; nobody waits for it. False: it does
+        not listen now."""
+        listener = self._listener
+        if listener is None or listener.connection is None or listener.is_unanswered:
+            return False
+        quote = Escaping(listener.connection).escape_literal
+        payloads = [quote(_envelope("group", group, message).encode()) for message in messages]
+        try:
+            listener.ask(b"; ".join(f'NOTIFY "{self._notify_channel}", '.encode() + each for each in payloads))
+        except psycopg.Error:
+            return False
+        return True
+
     async def flush(self) -> None:
         self._mailboxes.clear()
         self._groups.clear()
@@ -176,6 +248,7 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
         self._process = uuid.uuid4().hex
         self._pid = os.getpid()
         self._task: asyncio.Task[None] | None = None
+        self._listener: Listener | None = None
         self._is_listening = asyncio.Event()
         self._missed_some = False
         self._mailboxes: dict[str, _Mailbox] = {}
@@ -191,9 +264,10 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
             self._start_over()
         if self._task is None or self._task.done():
             with fields.apart():
-                self._task = loop.create_task(self._listener().run(), name="live: LISTEN")
+                self._listener = self._new_listener()
+                self._task = loop.create_task(self._listener.run(), name="live: LISTEN")
 
-    def _listener(self) -> Listener:
+    def _new_listener(self) -> Listener:
         return Listener(
             notify_channel=self._notify_channel,
             conninfo=connections.direct_conninfo,

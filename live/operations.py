@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from asgiref.sync import async_to_sync
@@ -43,11 +43,12 @@ def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
     _touched.add(map(topic_names.checked, topics), using=using)
 
 
-def append(topic: str, item: Item, *, using: str = DEFAULT_DB_ALIAS) -> None:
-    """`touch` this topic because of a stream's next item and nothing else: after the commit, who watches the stream in
-    this process and has what the item `follows` gets it as it is, and does not read. Raises BadTopic."""
-    topic = topic_names.checked(topic)
-    transaction.on_commit(lambda: publish([topic], {topic: [item]}), using=using, robust=True)
+def append(new: Mapping[str, Item], *, using: str = DEFAULT_DB_ALIAS) -> None:
+    """`touch` these topics because of the next item of a stream each and nothing else: after the commit, who watches
+    such a stream in this process and has what the item `follows` gets it as it is, and does not read. Raises
+    BadTopic."""
+    appended = {topic_names.checked(topic): [item] for topic, item in new.items()}
+    transaction.on_commit(lambda: publish([*appended], appended), using=using, robust=True)
 
 
 def publish(topics: Sequence[str], appended: Appended | None = None) -> None:
@@ -72,6 +73,7 @@ class _Outgoing:
         # From any thread, under the lock; the rest is the loop's. None: not the items alone are new.
         self._new: dict[str, list[Item] | None] = {}
         self._topics: dict[str, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     def add(self, topics: Iterable[str], appended: Appended) -> None:
@@ -90,8 +92,8 @@ class _Outgoing:
     async def drained(self) -> None:
         """Wait until what was added before has gone out."""
         self._take_in()
-        while self._topics or self._task is not None:
-            await asyncio.wait([self._begin()])
+        while self._timer is not None:  # noqa: ASYNC110 (a moment, when the process ends)
+            await asyncio.sleep(_GATHER_S)
 
     def _take_in(self) -> None:
         """Send what is new with the next message; who watches it in this process hears of it now."""
@@ -99,21 +101,27 @@ class _Outgoing:
             new, self._new = self._new, {}
         if new:
             self._topics.update(dict.fromkeys(new))
-            self._begin()
+            if self._timer is None:
+                self._send_next()
             self._notify(new, {topic: items for topic, items in new.items() if items is not None})
 
-    def _begin(self) -> asyncio.Task[None]:
-        if self._task is None:
-            with fields.apart():
-                self._task = self.loop.create_task(self._send_all(), name="live: publish")
-        return self._task
+    def _send_next(self) -> None:
+        """Send what waits, and what comes in the next moment after it; nothing while the last is on its way."""
+        self._timer = None
+        layer = get_channel_layer()
+        is_free = self._task is None and not (isinstance(layer, NotifyChannelLayer) and layer.is_posting)
+        if is_free and not self._topics:
+            return
+        if is_free:
+            topics, self._topics = sorted(self._topics), {}
+            if not _post(layer, topics, self.origin):
+                with fields.apart():
+                    self._task = self.loop.create_task(self._send(topics), name="live: publish")
+        self._timer = self.loop.call_later(_GATHER_S, self._send_next)
 
-    async def _send_all(self) -> None:
+    async def _send(self, topics: Sequence[str]) -> None:
         try:
-            while self._topics:
-                topics, self._topics = sorted(self._topics), {}
-                await _send_on_loop(topics, self.origin)
-                await asyncio.sleep(_GATHER_S)
+            await _send_on_loop(topics, self.origin)
         finally:
             self._task = None
 
@@ -157,6 +165,12 @@ def _send(topics: Sequence[str], origin: str = "") -> None:
         layer.publish(group=topic_names.GROUP, messages=topic_names.messages(topics, origin=origin))
     else:
         async_to_sync(_send_by)(layer, topics, origin)
+
+
+def _post(layer: Any, topics: Sequence[str], origin: str) -> bool:
+    """Whether the connection that listens has them now."""
+    messages = topic_names.messages(topics, origin=origin)
+    return isinstance(layer, NotifyChannelLayer) and layer.post(group=topic_names.GROUP, messages=messages)
 
 
 async def _send_on_loop(topics: Sequence[str], origin: str) -> None:

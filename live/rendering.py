@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
+from functools import cached_property
 from typing import Any, Final
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -26,23 +27,33 @@ class Rendering:
     encoded: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Page:
-    """Consecutive items of a stream, at least one. `data` is the data of each as JSON, `encoded` the whole list: made
-    once for all who watch. What one of them made of it the others find in `shared`."""
+    """Consecutive items of a stream, at least one. What is made of it is made once for all who watch: what one of them
+    made of it the others find in `shared`."""
 
     items: tuple[Item, ...]
-    data: tuple[str, ...]
-    encoded: str
     shared: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def cursor(self) -> str:
         return self.items[-1].cursor
 
-    @property
+    @cached_property
     def text(self) -> str:
         return "".join(_text(item.data) for item in self.items)
+
+    @cached_property
+    def data(self) -> tuple[str, ...]:
+        """The data of each as JSON."""
+        return tuple(json.dumps(item.data, cls=DjangoJSONEncoder) for item in self.items)
+
+    @cached_property
+    def encoded(self) -> str:
+        """The whole list as JSON."""
+        entries = zip(self.items, self.data, strict=True)
+        encoded = ", ".join(f'{{"cursor": {json.dumps(item.cursor)}, "data": {text}}}' for item, text in entries)
+        return f"[{encoded}]"
 
 
 def state(query: StateQuery, arguments: Mapping[str, Any], *, audience: str, language: str) -> Rendering | None:
@@ -64,7 +75,7 @@ def from_context(template: str, context: Mapping[str, Any], *, audience: str, la
 def page(query: StreamQuery, arguments: Mapping[str, Any], *, after: str | None) -> Page | None:
     """Read what follows a cursor, at most `query.page` items, or return None when nothing does."""
     items = query.read(after, query.page, **arguments)
-    return page_of(items) if items else None
+    return Page(items=tuple(items)) if items else None
 
 
 def replay(query: StreamQuery, arguments: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -89,14 +100,6 @@ def _html(template: str, context: Mapping[str, Any], audience: str) -> Rendering
 def _data(context: Mapping[str, Any]) -> Rendering:
     encoded = json.dumps(context, cls=DjangoJSONEncoder)
     return Rendering(version=_hash(encoded), kind="data", body=encoded, encoded=encoded)
-
-
-def page_of(items: Sequence[Item]) -> Page:
-    """These items, at least one, as `page` would give them."""
-    data = tuple(json.dumps(item.data, cls=DjangoJSONEncoder) for item in items)
-    entries = zip(items, data, strict=True)
-    encoded = ", ".join(f'{{"cursor": {json.dumps(item.cursor)}, "data": {text}}}' for item, text in entries)
-    return Page(items=tuple(items), data=data, encoded=f"[{encoded}]")
 
 
 def _text(data: Any) -> str:

@@ -14,8 +14,8 @@ _BACKLOG_BYTES: Final = 1_000_000  # of stream text that one slow reader may hol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message. `seen` is the version or cursor after it, `encoded` the body as JSON; of items, the `page` that all
-    who watch share."""
+    """One message. `seen` is the version or cursor after it, `encoded` a state as JSON; of items, the `page`
+    that all who watch share."""
 
     kind: Literal["html", "data", "items", "gone"]
     watch_id: str
@@ -23,12 +23,17 @@ class Message:
     encoded: str = ""
     page: Page | None = None
 
+    @property
+    def size(self) -> int:
+        """Characters of a stream's text, about."""
+        return 0 if self.page is None else len(self.page.text)
+
     def text(self) -> str:
         about, seen = json.dumps(self.watch_id), json.dumps(self.seen)
         if self.kind == "gone":
             return f'{{"gone":{about}}}'
-        if self.kind == "items":
-            return f'{{"append":{about},"cursor":{seen},"items":{self.encoded}}}'
+        if self.page is not None:
+            return f'{{"append":{about},"cursor":{seen},"items":{self.page.encoded}}}'
         return f'{{"state":{about},"version":{seen},"{self.kind}":{self.encoded}}}'
 
 
@@ -61,10 +66,10 @@ class SendQueue:
 
     def append(self, watch: Watch, page: Page) -> bool:
         """Add to what is pending; False from the backlog on, until the sender has sent it."""
-        message = Message(kind="items", watch_id=watch.watch_id, seen=page.cursor, encoded=page.encoded, page=page)
+        message = Message(kind="items", watch_id=watch.watch_id, seen=page.cursor, page=page)
         self._pending.setdefault(("items", watch), []).append(message)
         self._wakeup.set()
-        self._waiting_bytes += len(page.encoded)
+        self._waiting_bytes += message.size
         if self._waiting_bytes < self._backlog_bytes:
             return True
         self._paused[watch] = None
@@ -79,7 +84,7 @@ class SendQueue:
         self._pending.pop(("state", watch), None)
         self._pending.pop(("gone", watch), None)
         dropped = self._pending.pop(("items", watch), [])
-        self._waiting_bytes -= sum(len(message.encoded) for message in dropped)
+        self._waiting_bytes -= sum(message.size for message in dropped)
         self._paused.pop(watch, None)
 
     def hold(self) -> None:
@@ -106,7 +111,7 @@ class SendQueue:
 
     def _resume(self) -> None:
         waiting = (messages for (kind, _), messages in self._pending.items() if kind == "items")
-        self._waiting_bytes = sum(len(message.encoded) for messages in waiting for message in messages)
+        self._waiting_bytes = sum(message.size for messages in waiting for message in messages)
         if self._waiting_bytes < self._backlog_bytes:
             paused, self._paused = self._paused, {}
             for watch in paused:

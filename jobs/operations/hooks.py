@@ -97,8 +97,9 @@ def freed_keys(job_ids: Sequence[int]) -> None:
             available(row.queue, row.run_at if row.is_later else None)
 
 
-def wrote(piece: Piece) -> None:
-    live.append(f"output:{piece.job_id}", outputs.item(piece.lease.fence, piece.seq, piece.text))
+def wrote(pieces: Iterable[Piece]) -> None:
+    """These pieces, of a job each, are stored."""
+    live.append({f"output:{one.job_id}": outputs.item(one.lease.fence, one.seq, one.text) for one in pieces})
 
 
 def stopped(worker_id: int) -> None:

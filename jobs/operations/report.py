@@ -96,8 +96,12 @@ def write_outputs(worker: Worker, pieces: Sequence[Piece]) -> list[int | Refusal
     """
     checked = [refusal.value_or_refusal(_checked, piece) for piece in pieces]
     good = [piece for piece in checked if isinstance(piece, Piece)]
+    new: list[Piece] = []
     stored = zip(good, _stored(worker, good), strict=True)
-    return refusal.in_place(checked, (refusal.value_or_refusal(_next_seq, worker, piece, row) for piece, row in stored))
+    numbers = [refusal.value_or_refusal(_next_seq, worker, piece, row, new) for piece, row in stored]
+    if new:
+        hooks.wrote(new)
+    return refusal.in_place(checked, numbers)
 
 
 def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
@@ -107,8 +111,9 @@ def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
     return [by_place.get(place) for place in range(1, len(pieces) + 1)]
 
 
-def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None) -> int:
-    """What `write_output` returns of a piece, or raises, given what the statement says of it."""
+def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None, new: list[Piece]) -> int:
+    """What `write_output` returns of a piece, or raises, given what the statement says of it. One that was stored is
+    `new`."""
     if row is not None and _lacks_room(row, piece):
         # Once more where there was room after all; if others took that too, the worker is asked for the same piece
         # again, as after a gap.
@@ -122,7 +127,7 @@ def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None) -> int:
         raise OutputGap(next_seq=row.next_seq)
     if row.stored:
         quotas.note_output(row.owner_id, piece.size)
-        hooks.wrote(piece)
+        new.append(piece)
     next_seq: int = row.next_seq
     return next_seq
 

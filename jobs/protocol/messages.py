@@ -15,6 +15,7 @@ from jobs.protocol.jobs import JobId
 from jobs.protocol.verbs import VERBS, Verb
 
 _JOB_ID: TypeAdapter[int] = TypeAdapter(JobId)
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=str)
 _HEAD = 1000  # characters
 _TEXT = r'"(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
 _PLAIN = rf"(?:{_TEXT}|-?(?:0|[1-9][0-9]*)|true|false|null)"
@@ -122,4 +123,4 @@ def _job_id(message: dict[str, Any]) -> int:
 
 
 def _dumps(message: Mapping[str, Any]) -> str:
-    return json.dumps(message, separators=(",", ":"), default=str)
+    return _ENCODER.encode(message)

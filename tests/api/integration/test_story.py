@@ -17,7 +17,8 @@ def job(status: str, *, fence: int = 1, written: int = 0, version: str = "aa") -
 
 def output(*pieces: tuple[int, int]) -> Message:
     """The hub's word about output: (fence, number) of each piece."""
-    page = Page(items=tuple(Item(cursor=f"{a}:{s}", data={"fence": a, "seq": s, "text": "x"}) for a, s in pieces))
+    items = (Item(cursor=f"{a}:{s}", data={"fence": a, "seq": s, "text": "x"}) for a, s in pieces)
+    page = Page(items=tuple(items))
     return Message(kind="items", watch_id="", seen=page.cursor, page=page)
 
 

@@ -158,7 +158,7 @@ def append(log_id: int, *texts: str) -> None:
         before = None if last is None else str(last)
         for text in texts:
             line = Group.objects.create(name=f"log:{log_id}:{next(_numbers)}:{text}")
-            operations.append(f"log:{log_id}", Item(cursor=str(line.pk), data=text + "\n", follows={before}))
+            operations.append({f"log:{log_id}": Item(cursor=str(line.pk), data=text + "\n", follows={before})})
             before = str(line.pk)
 
 

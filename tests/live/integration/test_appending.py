@@ -125,7 +125,7 @@ class TestWhoIsNot:
         sink, log_id = Notebook(), await new_log()
         await up_to_date(here, sink, log_id)
         item = Item(cursor="99999999", data="far\n", follows={"99999998"})
-        await connections.run(operations.append, f"log:{log_id}", item)
+        await connections.run(operations.append, {f"log:{log_id}": item})
         await settled(lambda: reads.count)
         assert sink.texts == []
         await connections.run(append, log_id, "near")

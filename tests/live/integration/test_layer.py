@@ -95,6 +95,30 @@ class TestNotifyChannelLayer:
         assert [await received(layer, channel), await received(layer, channel)] == [RECONNECTED, {"n": 3}]
         await layer.close()
 
+    async def test_posts_by_the_connection_that_listens_to_all_but_its_own_process(self, layers: Pair) -> None:
+        members = [(layer, await layer.new_channel()) for layer in layers]
+        for layer, channel in members:
+            await layer.group_add("all", channel)
+        here, _ = layers
+        text = "größer 'as' \\n 🖼"
+        assert here.post(group="all", messages=[{"n": 1, "text": text}, {"n": 2}])
+        assert here.is_posting
+        assert not here.post(group="all", messages=[{"n": 3}])
+        await here.group_send("all", {"n": 4})
+        mine, other = [[await received(*member)] for member in members]
+        other += [await received(*members[1]), await received(*members[1])]
+        assert (mine, other) == ([{"n": 4}], [{"n": 1, "text": text}, {"n": 2}, {"n": 4}])
+        assert not here.is_posting
+
+    async def test_posts_nothing_while_it_does_not_listen(self, layers: Pair) -> None:
+        here, there = layers
+        assert not here.post(group="all", messages=[{"n": 1}])
+        channel = await there.new_channel()
+        await there.group_add("all", channel)
+        await end_listeners()
+        assert await received(there, channel) == RECONNECTED
+        assert there.post(group="all", messages=[{"n": 2}])
+
     async def test_reconnects_and_says_so(self, layers: Pair) -> None:
         here, there = layers
         channel = await there.new_channel()

@@ -167,7 +167,8 @@ class TestSlowReaders:
         while len(texts) < 300:
             async with asyncio.timeout(10):
                 for message in await send_queue.take():
-                    texts += lines(message.encoded)
+                    assert message.page is not None
+                    texts += lines(message.page.encoded)
         assert waiting < 2000 + 7 * 200
         assert texts == ["x" * 100 + "\n"] * 300
 

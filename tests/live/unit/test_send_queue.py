@@ -5,7 +5,7 @@ from typing import cast
 
 from live.feeds import Feed, Watch
 from live.registry import Item
-from live.rendering import Page, Rendering, page_of
+from live.rendering import Page, Rendering
 from live.send_queue import SendQueue
 
 
@@ -33,7 +33,7 @@ def rendering(version: str) -> Rendering:
 
 def page(*texts: str) -> Page:
     """Items of a stream."""
-    return page_of([Item(cursor=text[:9], data=text) for text in texts])
+    return Page(items=tuple(Item(cursor=text[:9], data=text) for text in texts))
 
 
 class TestOutbox:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from live.registry import Item
-from live.rendering import page_of
+from live.rendering import Page
 from live.send_queue import Message
 from openai_api.waiting.transcript import Transcript
 from tests.looped import looped
@@ -20,8 +20,8 @@ def job(status: str, *, fence: int = 1, written: int = 0) -> Message:
 
 def output(fence: int, seq: int, text: str) -> Message:
     """The hub's message about a piece of output."""
-    page = page_of([Item(cursor=f"{fence}:{seq}", data={"fence": fence, "seq": seq, "text": text})])
-    return Message(kind="items", watch_id="", page=page)
+    item = Item(cursor=f"{fence}:{seq}", data={"fence": fence, "seq": seq, "text": text})
+    return Message(kind="items", watch_id="", page=Page(items=(item,)))
 
 
 def chunks(transcript: Transcript, *messages: Message) -> list[tuple[str, Any]]:
