@@ -224,7 +224,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("METERING_RETENTION_DAYS", whole(1), 400, "how long days of usage are kept", "days"),
     ),
     "Outbox": (
-        Variable("OUTBOX_ALLOWED_NETWORKS", values.networks, (),
+        Variable("OUTBOX_ALLOWED_NETWORKS", values.networks, [],
             "such as `10.1.0.0/16`: private networks that events may be sent to "
             "([outbox.md](outbox.md#no-way-in))", shown="none"),
         Variable("OUTBOX_CALLBACK_HOSTS", values.words, [],

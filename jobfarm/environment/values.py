@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -80,10 +80,6 @@ def one_of(*choices: str) -> Reader:
     return _reader(f"be one of {', '.join(choices)}", lambda raw: by_name[raw.casefold()])
 
 
-def networks(name: str, raw: str) -> tuple[IPv4Network | IPv6Network, ...]:
-    return tuple(_network(name, word) for word in words(name, raw))
-
-
 def database(name: str, raw: str) -> str:
     """The address of a PostgreSQL. It may hold a password: no sentence repeats it."""
     try:
@@ -128,13 +124,13 @@ def _pair(raw: str) -> tuple[str, str]:
 
 
 _digits: Final = _matching(r"[+-]?[0-9]{1,18}")
-_network: Final = _reader("hold networks, such as 10.1.0.0/16", ip_network)
 _ADDRESS: Final = ("begin with http:// or https:// and a host", _matching(r"https?://[^/\s].*"))
 flag: Final = _reader("be 1 (true, yes, on) or 0 (false, no, off)", lambda raw: _FLAGS[raw.lower()])
 number: Final = _reader("be a number of at least 0", _checked(float, lambda value: 0 <= value < math.inf))
 positive: Final = _reader("be a number above 0", _checked(float, lambda value: 0 < value < math.inf))
 hosts: Final = _each("hold names of hosts, such as farm.example.org", _matching(r"[^/]+"))
 origins: Final = _each("hold origins, such as https://farm.example.org", _matching(r"https?://[^/\s]+"))
+networks: Final = _each("hold networks, such as 10.1.0.0/16", ip_network)
 address: Final = _reader(*_ADDRESS)
 addresses: Final = _each(*_ADDRESS)
 pairs: Final = _each("hold pairs, such as there:here, with commas between them", _pair)
