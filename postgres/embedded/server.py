@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -148,14 +149,14 @@ class Server:
         drop_stale_notes(self.location, uid=self.account.uid)
         log = self.location.home / "startup.log"
         log.unlink(missing_ok=True)
-        logged = Logged.until_now(self.location.cluster)
+        sizes = log_sizes(self.location.cluster)
         switches = ("-k", str(self.location.socket_folder), "-p", str(PORT), *FIXED)
         where, wait = ("-D", str(self.location.cluster)), ("-w", "-t", str(START_S))
         done = self._run("pg_ctl", "start", *where, *wait, "-l", str(log), "-o", shlex.join(switches))
         if done.returncode == 0:
             return ""
         startup_log = log.read_text(errors="replace") if log.exists() else ""
-        return f"{done.stdout}\n{startup_log}\n{logged.since()}"
+        return f"{done.stdout}\n{startup_log}\n{logged_since(sizes, self.location.cluster)}"
 
     def _run(self, program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run one of PostgreSQL's programs as its user, in a session of its own: Ctrl-C is for us, not for it."""
@@ -249,24 +250,19 @@ def refuse_other_major(cluster: Path) -> None:
 
 
 def drop_large_logs(cluster: Path) -> None:
-    for log in (cluster / "log").glob("*.log"):
-        if log.lstat().st_size > LOG_BYTES:
+    for log, size in log_sizes(cluster).items():
+        if size > LOG_BYTES:
             log.unlink()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logged:
-    folder: Path
-    sizes: dict[Path, int]
+def log_sizes(cluster: Path) -> dict[Path, int]:
+    return {log: log.lstat().st_size for log in (cluster / "log").glob("*.log")}
 
-    @classmethod
-    def until_now(cls, cluster: Path) -> Self:
-        folder = cluster / "log"
-        return cls(folder=folder, sizes={log: log.lstat().st_size for log in folder.glob("*.log")})
 
-    def since(self) -> str:
-        new = (log.read_bytes()[self.sizes.get(log, 0) :] for log in sorted(self.folder.glob("*.log")))
-        return b"".join(new).decode(errors="replace")
+def logged_since(sizes: Mapping[Path, int], cluster: Path) -> str:
+    """What was logged since its logs had these sizes."""
+    new = (log.read_bytes()[sizes.get(log, 0) :] for log in sorted(log_sizes(cluster)))
+    return b"".join(new).decode(errors="replace")
 
 
 def provide(conninfo: str) -> None:
