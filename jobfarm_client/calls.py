@@ -91,14 +91,14 @@ class Calls:
 
     async def jobs(self, **filters: Unpack[JobFilters]) -> AsyncGenerator[Job, None]:
         """The jobs that fit, the newest first; pages are read as they are needed, without what came since."""
-        cursor: dict[str, int] = {}
+        params: dict[str, Any] = {"limit": PAGE, **{name: one for name, one in filters.items() if one is not None}}
         while True:
-            page = await self._transport.answer(Request(path=JOBS, params={"limit": PAGE, **filters, **cursor}))
+            page = await self._transport.answer(Request(path=JOBS, params=params))
             for entry in page["jobs"]:
                 yield Job.from_json(entry)
             if page["next"] is None:
                 return
-            cursor = {"cursor": page["next"]}
+            params["cursor"] = page["next"]
 
     async def wait(self, job_id: int, *, timeout_s: float | None = None) -> Job:
         """Wait until a job has ended, however it does; the job. Raises WaitTimeout, and then the job goes on.

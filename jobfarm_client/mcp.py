@@ -17,7 +17,7 @@ from pydantic import Field
 
 from jobfarm_client.client import AsyncClient
 from jobfarm_client.errors import FarmError, WaitTimeout
-from jobfarm_client.models import Condition, Event, Job, JobFilters, JobOptions, OnConflict, Status
+from jobfarm_client.models import Condition, Event, Job, JobOptions, OnConflict, Status
 from jobfarm_client.wire import VERSION
 
 P = ParamSpec("P")
@@ -137,15 +137,8 @@ class Tools:
         self, status: Status | None = None, kind: str | None = None, tag: str | None = None, count: Count = 20
     ) -> dict[str, Any]:
         """The newest jobs that you may see, of one status, kind or tag if you like."""
-        filters: JobFilters = {}
-        if status is not None:
-            filters["status"] = status
-        if kind is not None:
-            filters["kind"] = kind
-        if tag is not None:
-            filters["tag"] = tag
         jobs: list[dict[str, Any]] = []
-        async for job in self._farm.jobs(**filters):
+        async for job in self._farm.jobs(status=status, kind=kind, tag=tag):
             jobs.append(_shown(job))
             if len(jobs) == count:
                 break

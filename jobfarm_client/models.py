@@ -35,17 +35,17 @@ class JobOptions(TypedDict, total=False):
 
 
 class JobFilters(TypedDict, total=False):
-    """Which jobs are listed; several must all fit."""
+    """Which jobs are listed; several must all fit, None means any."""
 
-    status: Status
-    kind: str
-    queue: str
-    owner: str
-    group: str
-    worker: str
-    tag: str
-    flow: int
-    retry_of: int
+    status: Status | None
+    kind: str | None
+    queue: str | None
+    owner: str | None
+    group: str | None
+    worker: str | None
+    tag: str | None
+    flow: int | None
+    retry_of: int | None
 
 
 class EventFilters(TypedDict, total=False):
