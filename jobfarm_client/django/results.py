@@ -49,27 +49,27 @@ def report(error: BaseException, formatted: str) -> str:
     return f"{type(error).__module__}.{type(error).__qualname__}\n{formatted}"
 
 
+def made(task: AnyTask, payload: Mapping[str, Any], *, value: Any = None, **facts: Any) -> AnyResult:
+    """The result of this task, called as its job's payload says."""
+    result: AnyResult = TaskResult(
+        task=task, args=payload["args"], kwargs=payload["kwargs"], backend=task.backend, **facts
+    )
+    object.__setattr__(result, "_return_value", value)
+    return result
+
+
 def of(row: FarmTask, job: Job | None) -> AnyResult:
     """The result as it stands: of the job, or of a task that the farm does not have yet, or does not take."""
-    task = loaded(row.task)
-    payload = row.body["payload"]
     run_at = row.body.get("run_at")
-    result: AnyResult = TaskResult(
-        task=task.using(
-            priority=row.body.get("priority", 0),
-            queue_name=row.body.get("queue", "default"),
-            run_after=None if run_at is None else datetime.fromisoformat(run_at),
-            backend=row.backend,
-        ),
-        id=str(row.id),
-        enqueued_at=row.created_at,
-        args=payload["args"],
-        kwargs=payload["kwargs"],
+    task = loaded(row.task).using(
+        priority=row.body.get("priority", 0),
+        queue_name=row.body.get("queue", "default"),
+        run_after=None if run_at is None else datetime.fromisoformat(run_at),
         backend=row.backend,
-        **(_unsent(row) if job is None else _as_it_runs(job)),
     )
-    object.__setattr__(result, "_return_value", None if job is None else job.result)
-    return result
+    facts = _unsent(row) if job is None else _as_it_runs(job)
+    value = None if job is None else job.result
+    return made(task, row.body["payload"], value=value, id=str(row.id), enqueued_at=row.created_at, **facts)
 
 
 def _unsent(row: FarmTask) -> dict[str, Any]:

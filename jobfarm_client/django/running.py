@@ -16,7 +16,6 @@ from jobfarm_client.django.interface import (
     AnyTask,
     TaskContext,
     TaskError,
-    TaskResult,
     TaskResultDoesNotExist,
     TaskResultStatus,
     normalize_json,
@@ -42,7 +41,7 @@ def _run(job: Job, alias: str) -> Any:
     """Raises Failed with what the task raised; for good where the site has no such task, which another try is not
     going to find. What a receiver of a signal raises is Django's to log: the task has run, and is not to run again."""
     task, call = _task(job, alias), job.payload
-    started = _result(job, task, alias)
+    started = _result(job, task)
     task_started.send_robust(FarmBackend, task_result=started)
     context = [TaskContext(task_result=started)] if task.takes_context else []
     try:
@@ -62,22 +61,13 @@ def _task(job: Job, alias: str) -> AnyTask:
         raise Failed(f"This is no task of this site: {error}", retryable=False) from error
 
 
-def _result(job: Job, task: AnyTask, alias: str) -> AnyResult:
+def _result(job: Job, task: AnyTask) -> AnyResult:
     now = timezone.now()
-    return TaskResult(
-        task=task,
-        id=str(job.payload.get("id", job.id)),
-        status=TaskResultStatus.RUNNING,
-        enqueued_at=None,
-        started_at=now,
-        finished_at=None,
-        last_attempted_at=now,
-        args=job.payload["args"],
-        kwargs=job.payload["kwargs"],
-        backend=alias,
-        errors=[],
+    return results.made(
+        task, job.payload, id=str(job.payload.get("id", job.id)), status=TaskResultStatus.RUNNING, enqueued_at=None,
+        started_at=now, last_attempted_at=now, finished_at=None, errors=[],
         worker_ids=[socket.gethostname()] * job.attempt,
-    )
+    )  # fmt: skip
 
 
 def _succeeded(started: AnyResult, value: Any) -> AnyResult:
