@@ -34,7 +34,6 @@ _DIFFERENCES: Final[Mapping[str, str]] = {
 }
 SUFFIX: Final = "_FILE"
 _FILES: Final[Mapping[str, str]] = {v.name: f"{v.name}{SUFFIX}" for v in VARIABLES if v.is_secret}
-_BY_FILE: Final = {file: name for name, file in _FILES.items()}
 _PLACEHOLDERS: Final = ("changeme", "placeholder", "replaceme", "djangoinsecure")
 _FEWEST_LETTERS: Final = 5  # different ones, as Django's check of SECRET_KEY asks (security.W009)
 # Characters. 32 of SECRET_KEY are 192 bits in base64, and Django asks for 50; a metrics token opens figures alone.
@@ -108,12 +107,9 @@ def _here() -> Path:
 
 def _is_there(path: Path) -> bool:
     try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        return path.exists()
     except OSError:  # it is there, or its folder is closed to us: reading says so
         return True
-    return True
 
 
 def _somebody_elses(path: Path, named: str | None) -> str:
@@ -137,12 +133,12 @@ def _unreadable(path: Path, named: str | None, error: OSError) -> str:
 
 
 def names() -> frozenset[str]:
-    return frozenset(_BY_FILE)
+    return frozenset(_FILES.values())
 
 
 def pair(name: str) -> set[str]:
-    """A variable, and the one that gives the same secret by file or by value, if there is such a one."""
-    return {name, _BY_FILE.get(name, name), _FILES.get(name, name)}
+    """A variable, and the one by which the same secret is given by file or by value."""
+    return {name.removesuffix(SUFFIX), f"{name.removesuffix(SUFFIX)}{SUFFIX}"}
 
 
 def resolve(environ: MutableMapping[str, str]) -> list[str]:
