@@ -2,6 +2,7 @@
 
 make bench        (all of it: some 95 minutes, 60 of which are `snapshot`'s two flows; ten gigabytes while it runs)
 .venv/bin/python -m benchmarks --quick        (a tenth of the jobs, one round: to see whether it works)
+.venv/bin/python -m benchmarks --history FOLDER        (what workers ask and are answered is checked afterwards)
 .venv/bin/python -m benchmarks --rows throughput,pickup --rounds 3 --only PgQueuer,Celery
 
 Peers are installed into var/benchmarks from PyPI and npm. Each row is a module that can be run by itself. Compare the
@@ -64,6 +65,9 @@ def main() -> None:
             broken.append(row)
         if not given.quick:
             PAGE.write_text(_page(parts), encoding="utf-8")
+    if found := sorted(Path(os.environ.get("BENCH_HISTORY", os.devnull)).glob("*.gz")):
+        judged = subprocess.run([sys.executable, "-m", "tests.histories", *found], cwd=peers.ROOT, check=False)
+        broken += ["the history"] if judged.returncode else []
     if broken:
         sys.exit(f"These broke: {', '.join(broken)}")
 

@@ -9,6 +9,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from benchmarks.peers import PEERS, Contender, is_installed
@@ -65,7 +66,11 @@ def read(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without-peers", action="store_true")
     parser.add_argument("--only", type=lambda text: text.split(","), help="these peers, by name", default=None)
+    parser.add_argument("--history", type=Path, metavar="FOLDER", help="what workers ask (benchmarks/recorded.py)")
     given, _ = parser.parse_known_args(arguments)
+    if given.history is not None:
+        given.history.mkdir(parents=True, exist_ok=True)
+        os.environ["BENCH_HISTORY"] = str(given.history.absolute())
     share = SHARE * (QUICK if given.quick else 1)
     wanted = [] if given.without_peers else [p for p in PEERS if given.only is None or p.name in given.only]
     if SHARE < 1:

@@ -17,6 +17,7 @@ from django.db import connection, transaction  # noqa: E402 (Django has to be se
 from django.test import Client  # noqa: E402
 from django.test.utils import setup_databases, teardown_databases  # noqa: E402
 
+from benchmarks import recorded  # noqa: E402
 from jobs.models import Worker  # noqa: E402
 from jobs.queries import moves  # noqa: E402
 from tests import rows  # noqa: E402
@@ -32,6 +33,7 @@ def database() -> Iterator[str]:
     """Its name. Django's default connection leads there."""
     connection.settings_dict["TEST"].update(NAME=f"test_bench_{os.getpid()}", TEMPLATE=TEMPLATE)
     made = setup_databases(verbosity=0, interactive=False)
+    recorded.begin()
     try:
         yield str(connection.settings_dict["NAME"])
     finally:

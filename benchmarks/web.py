@@ -21,6 +21,8 @@ def server(application: str, environment: Mapping[str, str]) -> Iterator[int]:
         # uvicorn leaves this out for an inherited socket: each answer would wait for its head to be acknowledged.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         options = ["--fd", str(listener.fileno()), "--no-access-log", "--log-level", "warning"]
+        if "BENCH_HISTORY" in os.environ:
+            application = application.replace("jobfarm.asgi:", "benchmarks.recorded_asgi:")
         command = [sys.executable, "-m", "uvicorn", application, *options, "--ws", "websockets-sansio"]
         process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, pass_fds=[listener.fileno()])
         try:

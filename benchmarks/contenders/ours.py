@@ -16,6 +16,7 @@ django.setup()
 import psycopg  # noqa: E402 (Django has to be set up first)
 from django.core.management import call_command  # noqa: E402
 
+from benchmarks import recorded  # noqa: E402
 from benchmarks.contenders import verbs  # noqa: E402
 from benchmarks.contenders.job_counter import JobCounter  # noqa: E402
 from jobs import kinds, operations  # noqa: E402
@@ -24,6 +25,8 @@ from postgres import connections  # noqa: E402
 
 BATCH = int(os.environ.get("BENCH_BATCH", "100"))
 KIND = kinds.declare(operations.Kind(name="noop", queue="noop"))
+
+recorded.begin()
 
 # As docs/scale.md advises: a full collection of all that Django is takes 75 ms, and 20,000 jobs cause one.
 gc.collect()

@@ -5,8 +5,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.histories import checking
-from tests.histories.history import History
+from tests.histories import checking, farm_calls
 
 
 def main() -> int:
@@ -18,7 +17,7 @@ def main() -> int:
 
 
 def _faults(path: Path) -> list[str]:
-    history = History.read(path)
+    history = farm_calls.read(path)
     counted = Counter(f"{one.call} {one.outcome}" for one in history.calls)
     faults = checking.faults(history)
     for fault in faults:

@@ -24,6 +24,7 @@ from jobfarm import processes
 from postgres import descriptors
 from postgres.embedded import places
 from tests import forkserver, prepared
+from tests.histories import checking, farm_calls
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -35,6 +36,13 @@ UNTIL_A_CRON_FIRED = """
 import time
 from scheduling.models import ScheduledFunction
 while not ScheduledFunction.objects.filter(cron_id="retention", status="success").exists():
+    time.sleep(0.1)
+"""
+UNTIL_JOBS_ENDED = """
+import time
+from jobs import operations
+jobs = [operations.submit("chat", {"prompt": "hello"}).pk for _ in range(3)]
+while set(operations.statuses(jobs).values()) != {"success"}:
     time.sleep(0.1)
 """
 HOW_A_WRITE_OF_AN_ACTION_ENDS = """
@@ -217,8 +225,8 @@ def one_farm(data: Path, *, is_fresh: bool = False) -> Iterator[Farm]:
 class TestFarm:
     def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(self, fresh_farm: Farm) -> None:
         """Both clusters do their work: an interval fires at once when it is new."""
-        farm = fresh_farm
-        farm.start("--with-worker")
+        farm, history = fresh_farm, fresh_farm.data.parent / "history.gz"
+        farm.start("--with-worker", "--history", str(history))
         assert farm.way_in == (
             "This is not a terminal. For a link that logs admin in: manage.py login_link admin --url " + farm.url
         )
@@ -233,11 +241,14 @@ class TestFarm:
         until(lambda: farm.replaced(before, "web") and farm.replaced(before, CLUSTERS[0]), "they are started again")
         until(farm.answers, "the new server answers at the old address")
         until(farm.is_complete, "the new cluster reports")
-        ended = farm.manage("shell", "-v0", "-c", UNTIL_A_CRON_FIRED + HOW_A_WRITE_OF_AN_ACTION_ENDS)
+        ended = farm.manage("shell", "-v0", "-c", UNTIL_A_CRON_FIRED + UNTIL_JOBS_ENDED + HOW_A_WRITE_OF_AN_ACTION_ENDS)
         assert "WriteOutsideMutation" in ended, "whoever starts a farm like that develops: its guards are on"
         assert farm.signal(signal.SIGINT) == 0
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()
+        written = farm_calls.read(history)
+        assert checking.faults(written) == []
+        assert {call.job for call in written.calls if (call.call, call.answer) == ("finish", "success")} == {1, 2, 3}
 
     @pytest.mark.landing
     def test_takes_its_children_along_when_it_is_killed_and_cleans_up_at_the_next_start(self, farm: Farm) -> None:

@@ -1,0 +1,60 @@
+"""What workers ask of a process and are answered, written down to be judged later: `farm --history` (docs/chaos.md).
+
+A line when a call begins and one when it ends, each a member of the gzip file for itself, written at once: processes
+share the file, and one that is killed leaves whole lines. They name jobs and claims, and nothing that a job holds.
+"""
+
+import functools
+import gzip
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from core.refusal import Refusal
+from jobs import operations
+
+_CALLS: Final = (
+    "cancel", "checkpoint", "claim", "finish", "finish_and_claim", "heartbeat", "heartbeats", "put_file", "release",
+    "submit_child", "withdraw", "write_output", "write_outputs",
+)  # fmt: skip
+_numbers = itertools.count(1)
+
+
+def record(file: int) -> None:
+    """Write each of these calls into this open file from now on."""
+    for name in _CALLS:
+        setattr(operations, name, _recorded(getattr(operations, name), name, file))
+
+
+def _recorded(do: Callable[..., Any], name: str, file: int) -> Callable[..., Any]:
+    @functools.wraps(do)
+    def recorded(*given: Any, **options: Any) -> Any:
+        def write(moment: str, **facts: Any) -> None:
+            line = {"process": str(os.getpid()), "id": number, moment: time.clock_gettime(time.CLOCK_REALTIME), **facts}
+            os.write(file, gzip.compress(f"{json.dumps(line, default=_plain)}\n".encode(), 1))
+
+        number = next(_numbers)
+        write("began", operation=name, given=given[:3], claims=options.get("limit", 0))
+        try:
+            answer = do(*given, **options)
+        except Refusal as refused:
+            write("ended", answer=refused)
+            raise
+        write("ended", answer=answer)
+        return answer
+
+    return recorded
+
+
+def _plain(value: Any) -> Any:
+    """A claim as its job and number, a refusal as its code; of others the number, or the word that matters."""
+    if isinstance(value, Refusal):
+        return {"error": value.code}
+    if isinstance(value, operations.Lease):
+        return value.fence
+    if hasattr(value, "lease"):
+        return [value.id if hasattr(value, "id") else value.job_id, value.lease.fence]
+    return getattr(value, "verdict", getattr(value, "pk", None))
