@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.histories import capacity, flows, linear, messages, moves, mutations, pushes
+from tests.histories import budgets, capacity, flows, linear, messages, moves, mutations, pushes
 from tests.histories.history import FOREVER, Call, History
 
 
@@ -13,6 +13,7 @@ def faults(history: History) -> list[str]:
     """What cannot have been, a sentence each, with the times from the first call on."""
     history = _from_the_first(history)
     found = [*_of_jobs(history), *capacity.faults(history), *mutations.faults(history.calls, history.lists)]
+    found += budgets.faults(history)
     found += [*pushes.faults(history.calls), *flows.faults(history), *messages.faults(history)]
     return found + (list(moves.faults(history)) if history.moves else [])
 

@@ -3,22 +3,30 @@
 import random
 import threading
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection, transaction
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from jobs import operations
 from jobs.errors import JobsError, LeaseLost
 from jobs.models import Job, Worker
 from metering import operations as metering
+from metering import queries
 from metering.errors import BudgetExhausted
 from metering.models import Reading, Reservation, Window
 from postgres import connections
 from tests import farm
+from tests.histories import checking, recording
+from tests.histories.history import Bound, History
+from tests.histories.recording import Recorder
 from tests.metering import budgets
 from tests.metering.budgets import answer, call, numbers
 
@@ -63,6 +71,68 @@ class TestManySubmits:
         farm.at_once(*[lambda: call(ada, may_wait=True)] * THREADS)
         assert [*Window.objects.order_by("starts_at").values_list("reserved", flat=True)] == [200] * 3
         assert Job.objects.waiting().count() == THREADS
+
+    def test_and_ends_have_a_history_in_which_it_is_never_passed(self, ada: User, tmp_path: Path) -> None:
+        budgets.budget("tokens", 550, person=ada)
+        workers = [budgets.worker(f"gpu{n}") for n in range(THREADS)]
+        farm.at_once(*[partial(_recorded_steps, ada, worker, tmp_path) for worker in workers])
+        history = _history(tmp_path, most=550)
+        assert Counter(call.call for call in history.calls)["finish"] > THREADS
+        assert checking.faults(history) == []
+
+    def test_of_whom_nobody_waits_for_another_have_one_in_which_it_is_passed(
+        self, ada: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        budgets.budget("tokens", 150, person=ada)
+        read, both = queries.ledgers, threading.Barrier(2)
+
+        def read_at_once(*given: Any, **options: Any) -> Any:
+            ledgers = read(*given, **options)
+            both.wait(timeout=30)
+            return ledgers
+
+        monkeypatch.setattr(queries, "ledgers", read_at_once)
+        monkeypatch.setattr(QuerySet, "select_for_update", lambda rows, **_: rows)
+        farm.at_once(*[partial(_recorded_once, ada, tmp_path, f"{n}") for n in range(2)])
+        with _recorder(tmp_path, "ends") as recorder:
+            for pk in Job.objects.living().values_list("pk", flat=True):
+                with recorder.call("cancel") as noted:
+                    noted.answer(pk, None, operations.cancel(pk, by=ada).verdict)
+        [fault] = checking.faults(_history(tmp_path, most=150))
+        assert "tokens is 150, and 200 of it were granted" in fault
+
+
+@contextmanager
+def _recorder(folder: Path, name: str) -> Iterator[Recorder]:
+    with (folder / name).open("w") as file:
+        yield Recorder(file, process=name, refuses=lambda error: isinstance(error, BudgetExhausted))
+
+
+def _history(folder: Path, *, most: float) -> History:
+    return History(calls=[*recording.calls(folder.iterdir())], bounds=[Bound(name="tokens", most=most)])
+
+
+def _recorded_once(owner: User, folder: Path, name: str) -> None:
+    with _recorder(folder, name) as recorder:
+        _recorded_submit(recorder, owner)
+
+
+def _recorded_submit(recorder: Recorder, owner: User) -> None:
+    with suppress(BudgetExhausted), recorder.call("submit") as noted:
+        noted.answer(call(owner).pk, budgets={"tokens": 100})
+
+
+def _recorded_steps(owner: User, worker: Worker, folder: Path) -> None:
+    with _recorder(folder, worker.name) as recorder:
+        for _ in range(8):
+            _recorded_submit(recorder, owner)
+            with recorder.call("claim", worker=worker.pk) as noted:
+                claimed = operations.claim(worker, limit=2)
+                noted.note_claimed((one.id, one.lease.fence) for one in claimed)
+            for one in claimed:
+                with recorder.call("finish", worker=worker.pk) as noted:
+                    ended = farm.succeed(worker, one, answer(20, 30))
+                    noted.answer(one.id, one.lease.fence, ended, used={"tokens": 50})
 
 
 class TestAnEnd:
