@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 PY := .venv/bin/python
-.PHONY: help run test test-landing test-all test-fast test-django6 chaos soak schedules lint format docs constraints screenshots clean bench
+.PHONY: help run test test-landing test-all test-fast test-django6 chaos locks soak schedules lint format docs constraints screenshots clean bench
 
 help:  ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,6 +73,12 @@ else
 	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_MODEL_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/models
 	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_FUZZ_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/fuzz
 endif
+
+LOCKED := $(addprefix tests/,jobs scheduling webhooks outbox ratelimits metering openai_api)
+locks: .venv/ready-dev  ## note in which order the transactions of the suite take locks, and fail on a circle (docs/chaos.md)
+	rm -rf var/locks
+	JOBFARM_LOCKS=$(CURDIR)/var/locks JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -q -n 2 --dist loadfile $(LOCKED)
+	$(PY) -m tests.lockorders var/locks
 
 soak: .venv/ready-dev  ## break a farm for HOURS=2, and chart what it needs meanwhile (var/soak.html; docs/chaos.md)
 	$(PY) -m tests.chaos --minutes $$(( $(HOURS) * 60 )) $(CHAOS)

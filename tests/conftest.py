@@ -49,6 +49,10 @@ def pytest_configure() -> None:
     from tests import emptying, locks, once
 
     gc.disable()
+    if folder := os.environ.get("JOBFARM_LOCKS"):
+        from tests.lockorders import recording
+
+        recording.record(Path(folder))
     emptying.in_place_of_flush()
     once.in_place_of_each_time()
     locks.as_on_a_farm()
@@ -66,6 +70,10 @@ def pytest_runtest_setup() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files among short ones, so that the processors have work while the long ones wait; and none of them last
     (the Makefile's `--no-loadscope-reorder` keeps this order)."""
+    if os.environ.get("JOBFARM_LOCKS"):
+        from tests.lockorders import recording
+
+        items[:] = recording.committed(items)
     files = dict.fromkeys(_file(item) for item in items)
     long = sorted(filter(_place_among_long, files), key=_place_among_long)
     short = [file for file in files if not _place_among_long(file)]

@@ -19,6 +19,7 @@ from metering.models import Budget
 from metering.operations import rollup
 from metering.operations.meter import forget_known
 from metering.operations.rollup import TOPIC
+from postgres import transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +83,13 @@ def change(budget_id: int, *, amount: Decimal, by: User) -> Budget:
     return row
 
 
+@transactions.retried
 def remove(budget_id: int, *, by: User) -> None:
     """Delete a budget; jobs that wait for its next window stay due then. Raises NotFound."""
-    with transaction.atomic():
-        row = _locked(budget_id)
-        audit.record(by, row, f"Deleted the budget: {row}.")
-        row.delete()
-        announce()
+    row = _locked(budget_id)
+    audit.record(by, row, f"Deleted the budget: {row}.")
+    row.delete()
+    announce()
 
 
 def announce() -> None:

@@ -157,7 +157,7 @@ DECLARE
     n CONSTANT integer := request.shards;
     whole record;
 BEGIN
-    PERFORM pg_advisory_xact_lock(1784635252, hashtext(request.name || chr(1) || request.key));
+    PERFORM pg_advisory_xact_lock(1784635259, hashtext(request.name || chr(1) || request.key));
     IF NOT ratelimits_lies_otherwise(request.name, request.key, n) THEN
         RETURN;
     END IF;

@@ -2,7 +2,7 @@
 that two or more of them can come to, also where no schedule did."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -58,8 +58,9 @@ class Orders:
 
 
 def circles(later: Later) -> list[str]:
-    """Each circle in such a graph."""
-    return sorted({_named(way) for lock in later for way in _ways(later, lock, [lock])})
+    """Of each order in such a graph that is part of a circle, the shortest one."""
+    found = (_way(later, then, lock) for lock in later for then in later[lock])
+    return sorted({_named(way) for way in found if way})
 
 
 def joined(graphs: Iterable[Later]) -> Later:
@@ -71,12 +72,16 @@ def joined(graphs: Iterable[Later]) -> Later:
     return whole
 
 
-def _ways(graph: Later, lock: str, way: list[str]) -> Iterator[list[str]]:
-    for later in graph.get(lock, ()):
-        if later == way[0]:
-            yield way
-        elif later not in way:
-            yield from _ways(graph, later, [*way, later])
+def _way(graph: Later, start: str, end: str) -> list[str]:
+    """The shortest way from here to there; empty if there is none."""
+    ways, seen = [[start]], {start}
+    for way in ways:
+        if way[-1] == end:
+            return way
+        further = sorted(graph.get(way[-1], set()) - seen)
+        seen.update(further)
+        ways += [[*way, lock] for lock in further]
+    return []
 
 
 def _named(way: Sequence[str]) -> str:

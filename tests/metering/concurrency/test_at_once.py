@@ -21,8 +21,8 @@ from jobs.models import Job, Worker
 from metering import operations as metering
 from metering import queries
 from metering.errors import BudgetExhausted
-from metering.models import Reading, Reservation, Window
-from postgres import connections
+from metering.models import Budget, Reading, Reservation, Window
+from postgres import connections, transactions
 from tests import farm
 from tests.histories import checking, recording
 from tests.histories.history import Bound, History
@@ -100,6 +100,28 @@ class TestManySubmits:
                     noted.answer(pk, None, operations.cancel(pk, by=ada).verdict)
         [fault] = checking.faults(_history(tmp_path, most=150))
         assert "tokens is 150, and 200 of it were granted" in fault
+
+
+class TestABudgetThatIsDeleted:
+    def test_while_a_submit_has_a_reservation_of_it_and_wants_it_is_deleted_at_the_second_try(self, ada: User) -> None:
+        """As one that replaces a job does: it gives back what that had reserved, then looks for room."""
+        budget, waits = budgets.budget("tokens", 1000, person=ada), threading.Event()
+        root = User.objects.get(username="root")
+        call(ada)
+
+        @transactions.retried
+        def replace() -> None:
+            list(Reservation.objects.select_for_update())
+            waits.set()
+            farm.until(lambda: farm.waiting_for_locks() == 1, what="the deletion")
+            list(Budget.objects.select_for_update())
+
+        def delete() -> None:
+            assert waits.wait(timeout=30)
+            metering.remove(budget.pk, by=root)
+
+        farm.at_once(replace, delete)
+        assert not Budget.objects.exists()
 
 
 @contextmanager
