@@ -51,10 +51,9 @@ def test_who_comes_after_a_job_at_the_moment_of_its_end_starts(worker: Worker) -
 
 def test_who_comes_after_a_job_while_a_mutation_ends_it_is_not_forgotten(worker: Worker) -> None:
     """The mutation sees what was there when it began."""
-    first = operations.submit("work", {}).pk
-    job = operations.submit("work", {}, after=[first]).pk
+    operations.submit_many([farm.new_job(name="first"), farm.new_job(after=["first"])])
     farm.succeed(worker, farm.claim_one(worker))
-    later: list[Job] = []
+    job, later = Job.objects.living().get().pk, list[Job]()
 
     def mutation() -> None:
         assert Job.objects.living().count() == 1
