@@ -10,11 +10,10 @@ from jobs.operations import Link
 from jobs.operations.hooks import Viewer
 from openai_api import queries
 from openai_api.kinds import CALL
-from openai_api.operations import affinity, cache, call_hooks, names
+from openai_api.operations import cache, call_hooks, names
 
 jobs.CHECKS[CALL.name] = names.check_job
 jobs.CHORES["fallbacks of calls"] = names.fall_back
-jobs.CHORES["beginnings of calls"] = affinity.forget
 jobs.CONTENT["answers of hooks"] = call_hooks.forget
 
 _of_calls = partial(jobs.register_links, kind=CALL.name)

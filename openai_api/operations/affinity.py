@@ -17,8 +17,7 @@ from openai_api.domain import Call, affinity
 from openai_api.models import KnownBeginning
 
 KEPT: Final = timedelta(hours=1)
-MOST: Final = 100_000  # rows; those used last stay
-AT_ONCE: Final = 5_000
+MOST: Final = 100_000  # rows; those used last stay, when retention has run
 Offering = Mapping[int, tuple[int | None, bool]]  # workers, as jobs.OfferedModel has them
 
 
@@ -67,9 +66,9 @@ def _jobs(keys: Sequence[UUID]) -> list[int]:
     return [by_key[key] for key in keys if key in by_key]
 
 
-def forget() -> None:
-    """Delete beginnings that were not used for KEPT, and the oldest of more than MOST. For the janitor."""
+def forget(limit: int, skip: int) -> int:
+    """Delete so many of the beginnings that were not used for KEPT, and of the oldest of more than MOST; how many."""
     newest = KnownBeginning.objects.order_by("-expires_at").values("expires_at")
     is_old = Q(expires_at__lt=Now()) | Q(expires_at__lte=Subquery(newest[MOST : MOST + 1]))
-    old = KnownBeginning.objects.filter(is_old).order_by("expires_at").values("pk")
-    KnownBeginning.objects.filter(pk__in=old[:AT_ONCE]).delete()
+    old = KnownBeginning.objects.filter(is_old).order_by("expires_at", "pk").values_list("pk", flat=True)
+    return KnownBeginning.objects.filter(pk__in=list(old[skip : skip + limit])).delete()[0]

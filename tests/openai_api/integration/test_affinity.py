@@ -210,11 +210,11 @@ class TestWhatItCosts:
         served(call("one"), ada, hot)
         KnownBeginning.objects.update(expires_at=farm.now())
         assert preferred(submitted(call("one", "answer", "two"), ada)) is None
-        affinity.forget()
+        farm.retain("beginnings of calls")
         assert KnownBeginning.objects.count() == 1  # of the newest call
         monkeypatch.setattr(affinity, "MOST", 1)
         submitted(call("other"), ada)
-        affinity.forget()
+        farm.retain("beginnings of calls")
         assert KnownBeginning.objects.count() == 1
 
 
