@@ -30,7 +30,7 @@ from benchmarks.peers import ROOT
 from benchmarks.results import Table
 from postgres import embedded
 from postgres.embedded.places import SUPERUSER
-from postgres.embedded.server import Logged
+from postgres.embedded.server import log_sizes, logged_since
 
 STARTS_WITHIN_S, RESTING_S, WINDOW_S = 120.0, 75.0, 60.0
 ENDS_WITHIN_S = 60.0
@@ -120,9 +120,9 @@ def _statements(place: embedded.Location, seconds: float) -> Counter[str]:
     """What the server was asked during the next seconds, by its name or its text without values."""
     _log(place, "SET log_statement = 'all'")
     time.sleep(1)
-    logged = Logged.until_now(place.cluster)
+    sizes = log_sizes(place.cluster)
     time.sleep(seconds)
-    text = logged.since()
+    text = logged_since(sizes, place.cluster)
     _log(place, "RESET log_statement")
     found = (_short(match[1]) for match in STATEMENT.finditer(text))
     return Counter(name for name in found if not name.startswith(NOT_OURS))

@@ -156,7 +156,8 @@ def activity(
 
 @_shown("activity-digest", topics=lambda: ["activity"], at_most_every_s=5.0)
 def digest() -> Mapping[str, Any]:
-    return {"digest": feed.digest(clock.now().astimezone(UTC).date())}
+    now = clock.now().astimezone(UTC)
+    return {"digest": feed.digest(day=now.date(), now=now)}
 
 
 def _status(row: Delivery) -> dict[str, Any]:

@@ -2,6 +2,7 @@ from webhooks.models.inbox import Delivery, DeliveryAttempt, JobStart, Refusal, 
 from webhooks.models.resources import (
     TYPES,
     Activity,
+    ActivityDigest,
     CatalogModel,
     ClerkMembership,
     ClerkOrganization,
