@@ -31,15 +31,15 @@ def record(file: int) -> None:
 
 def _recorded(do: Callable[..., Any], name: str, file: int) -> Callable[..., Any]:
     @functools.wraps(do)
-    def recorded(*given: Any, **options: Any) -> Any:
+    def recorded(*args: Any, **options: Any) -> Any:
         def write(moment: str, **facts: Any) -> None:
             line = {"process": str(os.getpid()), "id": number, moment: time.clock_gettime(time.CLOCK_REALTIME), **facts}
             os.write(file, gzip.compress(f"{json.dumps(line, default=_plain)}\n".encode(), 1))
 
         number = next(_numbers)
-        write("began", operation=name, given=given[:3], claims=options.get("limit", 0))
+        write("began", operation=name, args=args[:3], claims=options.get("limit", 0))
         try:
-            answer = do(*given, **options)
+            answer = do(*args, **options)
         except Refusal as refused:
             write("ended", answer=refused)
             raise

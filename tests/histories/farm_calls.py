@@ -74,7 +74,7 @@ def _name(line: Line) -> str:
 
 
 def _parts(line: Line) -> Sequence[Part]:
-    match line["given"]:
+    match line["args"]:
         case [job] if line["operation"] == "cancel":
             return [(job, None)]
         case [_, int(job), int(fence)]:
@@ -86,4 +86,4 @@ def _parts(line: Line) -> Sequence[Part]:
 
 def _common(line: Line) -> dict[str, Any]:
     is_worker = line["operation"] != "cancel"
-    return {"process": line["process"], "began": line["began"], "worker": line["given"][0] if is_worker else None}
+    return {"process": line["process"], "began": line["began"], "worker": line["args"][0] if is_worker else None}

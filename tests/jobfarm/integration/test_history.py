@@ -78,7 +78,7 @@ def test_a_process_that_is_killed_leaves_whole_lines_and_calls_that_nobody_knows
     me = farm.worker()
     claimed = farm.claim_one(me)
     lines = gzip.decompress(file.read_bytes()).decode().splitlines()
-    begun = {**json.loads(lines[0]), "id": 99, "given": [me.pk, claimed.id, claimed.lease.fence]}
+    begun = {**json.loads(lines[0]), "id": 99, "args": [me.pk, claimed.id, claimed.lease.fence]}
     with file.open("ab") as cut:
         cut.write(gzip.compress(f"{json.dumps({**begun, 'operation': 'release'})}\n".encode()))
     assert _told(farm_calls.read(file).calls)[1:] == [
