@@ -108,8 +108,8 @@ class Listener:
             try:
                 self._take(connection)
             except psycopg.Error as error:
-                loop.remove_reader(socket)
-                lost.set_exception(error)
+                if not lost.done():
+                    lost.set_exception(error)
 
         loop.add_reader(socket, read)
         loop.call_soon(read)  # what came with the last answer
