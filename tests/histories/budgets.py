@@ -68,8 +68,8 @@ def _lives(calls: Sequence[Call]) -> dict[int, float]:
     found: dict[int, float] = defaultdict(float)
     ended: set[int] = set()
     for call in sorted(calls, key=lambda call: call.began):
-        is_said = call.outcome == "ok" and call.answer != "too_late" and call.call in _LIVES
-        if is_said and call.job is not None and call.job not in ended:
+        is_ok = call.outcome == "ok" and call.answer != "too_late" and call.call in _LIVES
+        if is_ok and call.job is not None and call.job not in ended:
             found[call.job] = max(found[call.job], call.began)
         if call.job is not None and call.call in {"finish", "cancel"}:
             ended.add(call.job)

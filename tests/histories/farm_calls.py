@@ -46,19 +46,19 @@ def calls(lines: Iterable[Line]) -> Iterator[Call]:
 
 
 def _ended(line: Line, end: Line) -> Iterator[Call]:
-    said: Any = end["answer"]
+    result: Any = end["answer"]
     claimed: Sequence[Part] = []
     parts = _parts(line)
     if line["operation"] == "claim":
-        said, claimed = [], said if isinstance(said, list) else []
-    elif line["operation"] == "finish_and_claim" and isinstance(said, list):
-        said, claimed = said
-    elif line["operation"] == "withdraw" and isinstance(said, list):
+        result, claimed = [], result if isinstance(result, list) else []
+    elif line["operation"] == "finish_and_claim" and isinstance(result, list):
+        result, claimed = result
+    elif line["operation"] == "withdraw" and isinstance(result, list):
         newest = dict(sorted(parts, key=lambda part: part[1] or 0))
-        said = ["withdrawn" if job in said and newest[job] == fence else "kept" for job, fence in parts]
-    elif _name(line) == "release" and said is None:
-        said = "released"
-    answers = said if isinstance(said, list) else [said] * len(parts)
+        result = ["withdrawn" if job in result and newest[job] == fence else "kept" for job, fence in parts]
+    elif _name(line) == "release" and result is None:
+        result = "released"
+    answers = result if isinstance(result, list) else [result] * len(parts)
     for (job, fence), answer in zip(parts, answers, strict=True):
         refused = isinstance(answer, Mapping)
         word = answer["error"] if isinstance(answer, Mapping) else answer if isinstance(answer, str) else None

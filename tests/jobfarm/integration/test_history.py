@@ -35,7 +35,7 @@ def _finished(claimed: operations.ClaimedJob, **more: Any) -> operations.Finishe
     return operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome="success", **more)
 
 
-def _told(calls: list[Call]) -> list[tuple[str, str, int | None, int | None, str | None]]:
+def _facts(calls: list[Call]) -> list[tuple[str, str, int | None, int | None, str | None]]:
     return [(call.call, call.outcome, call.job, call.fence, call.answer) for call in calls]
 
 
@@ -59,7 +59,7 @@ def test_each_call_is_there_with_its_jobs_claims_and_answers_and_nothing_of_thei
     operations.cancel(ids[4], by=None)
     written = farm_calls.read(file)
     assert checking.faults(written) == []
-    assert _told(written.calls)[1:] == [
+    assert _facts(written.calls)[1:] == [
         ("claim", "ok", ids[0], 1, None), ("claim", "ok", ids[1], 1, None),
         ("report", "ok", ids[0], 1, None), ("report", "ok", ids[1], 1, None), ("report", "ok", ids[0], 1, None),
         ("report", "failed", ids[0], 1, "output_gap"), ("report", "ok", ids[0], 1, None),
@@ -81,7 +81,7 @@ def test_a_process_that_is_killed_leaves_whole_lines_and_calls_that_nobody_knows
     begun = {**json.loads(lines[0]), "id": 99, "args": [me.pk, claimed.id, claimed.lease.fence]}
     with file.open("ab") as cut:
         cut.write(gzip.compress(f"{json.dumps({**begun, 'operation': 'release'})}\n".encode()))
-    assert _told(farm_calls.read(file).calls)[1:] == [
+    assert _facts(farm_calls.read(file).calls)[1:] == [
         ("claim", "ok", claimed.id, 1, None), ("release", "unknown", claimed.id, 1, None)
     ]  # fmt: skip
     assert begun["process"] == str(os.getpid())
