@@ -73,6 +73,7 @@ def main() -> None:
 
 
 def _measured(row: str, given: options.Options, minutes: float) -> str:
+    os.environ["BENCH_ROW"] = f"{row}."  # whose databases may have the names of those of another row
     module = importlib.import_module(f"benchmarks.{row}")
     more = {"minutes": minutes} if row == "snapshot" else {}
     tables = module.main(given, **more)

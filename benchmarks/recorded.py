@@ -12,5 +12,5 @@ def begin() -> None:
     from jobfarm import history  # noqa: PLC0415
 
     if folder := os.environ.get("BENCH_HISTORY"):
-        path = Path(folder) / f"{connection.settings_dict['NAME']}.gz"
+        path = Path(folder) / f"{os.environ.get('BENCH_ROW', '')}{connection.settings_dict['NAME']}.gz"
         history.record(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
