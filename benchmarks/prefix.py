@@ -102,7 +102,7 @@ def conversations(traffic: Traffic, *, load: float, calls: int, seed: int) -> li
 
 def _busy_s(made: list[Conversation]) -> float:
     """How long workers at their limit have to do with these conversations where each turn goes to any of them: they
-    read most of what was said before anew."""
+    read most of the earlier messages anew."""
     read, written = 0.0, 0.0
     for one in made:
         before = 0

@@ -1,4 +1,4 @@
-"""What is said and answered about workers, autoscalers and what is paused."""
+"""The schemas of calls about workers, autoscalers and what is paused."""
 
 from datetime import datetime
 from typing import Annotated, Final, Self

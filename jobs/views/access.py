@@ -40,7 +40,7 @@ def page_with_form(view: View) -> View:
 
 def action(page: str, *, at: str = "", guard: Callable[[Act], Act] = login_required) -> Callable[..., Act]:
     """What a button does, for whoever is logged in: the view does it, and what it answers, or why it was refused, is
-    said at the head of the `page` of what it acts on (`at`: of which part of it). 404 for what they may not see."""
+    shown at the head of the `page` of what it acts on (`at`: of which part of it). 404 for what they may not see."""
 
     def decorate(view: Callable[..., Answer]) -> Act:
         @wraps(view)

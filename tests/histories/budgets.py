@@ -1,8 +1,8 @@
 """Budgets: no submit is granted while what is used and reserved leaves it no room.
 
 A submit names what it reserves (`budgets`), the call that ends a job what it used (`used`). A job has its reservation
-for certain from its submit's answer until it last was said to live, and what it used from the answer to its end on. In
-between, and where nobody said anything, it counts for nothing: of a job that used more than was reserved all counts.
+for certain from its submit's answer until a call last shows it living, and what it used from the answer to its end on.
+In between, and where no call shows either, it counts for nothing: of a job that used more than was reserved all counts.
 """
 
 from collections import defaultdict

@@ -38,7 +38,7 @@ LIVING = [report(job, 9) for job in (1, 2, 3)]
         ("after one that used more than it had reserved", [submit(1, 1, 2, 1), end(1, 3, 4, 251), submit(2, 5, 6, 1)]),
         ("before the first is canceled", [submit(1, 1, 2), submit(2, 1, 2), submit(3, 3, 4), *LIVING[1:],
                                           end(1, 5, 6, call="cancel", answer="canceled_before_start")]),
-        ("though one is said to end a second time", [submit(1, 1, 2), submit(2, 1, 2), end(1, 7, 8, 50),
+        ("though one ends a second time", [submit(1, 1, 2), submit(2, 1, 2), end(1, 7, 8, 50),
                                                      end(1, 8, 9, 50), submit(3, 3, 4), *LIVING[1:]]),
     ],
 )  # fmt: skip

@@ -32,27 +32,31 @@ TOKEN = "a-token-of-prometheus"
 PATIENCE_S = 180.0  # a farm is up in 5 s on a machine that has nothing else to do; seven processes start for it
 CLUSTERS = ("the cluster for mutations", "the cluster for actions")
 # One process that waits: each that only looked would take a second of processor time for its start.
-UNTIL_A_CRON_FIRED = """
-import time
-from scheduling.models import ScheduledFunction
-while not ScheduledFunction.objects.filter(cron_id="retention", status="success").exists():
-    time.sleep(0.1)
-"""
-UNTIL_JOBS_ENDED = """
-import time
+UNTIL = """
+from itertools import chain
 from jobs import operations
-jobs = [operations.submit("chat", {"prompt": "hello"}).pk for _ in range(3)]
-while set(operations.statuses(jobs).values()) != {"success"}:
-    time.sleep(0.1)
-"""
-HOW_A_WRITE_OF_AN_ACTION_ENDS = """
-import time
+from postgres import connections
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
+
+def until(holds):
+    with connections.listening(application_name="a test") as listener:
+        listener.execute("LISTEN live")
+        for _ in chain([None], listener.notifies(timeout=150)):  # of what a page would be told
+            if holds():
+                return
+    raise TimeoutError
+"""
+UNTIL_A_CRON_FIRED = """
+until(lambda: ScheduledFunction.objects.filter(cron_id="retention", status="success").exists())
+"""
+UNTIL_JOBS_ENDED = """
+jobs = [operations.submit("chat", {"prompt": "hello"}).pk for _ in range(3)]
+until(lambda: set(operations.statuses(jobs).values()) == {"success"})
+"""
+HOW_A_WRITE_OF_AN_ACTION_ENDS = """
 row = scheduling.run_after(0, "tests.scheduling.integration.sample.write_directly", name="no")
-while row.status in {"pending", "in_progress"}:
-    time.sleep(0.1)
-    row.refresh_from_db()
+until(lambda: row.refresh_from_db() or row.status not in {"pending", "in_progress"})
 print(row.status, row.error_class)
 """
 ACTION = "tests.scheduling.integration.sample.append"  # writes its line, then lingers
@@ -241,7 +245,9 @@ class TestFarm:
         until(lambda: farm.replaced(before, "web") and farm.replaced(before, CLUSTERS[0]), "they are started again")
         until(farm.answers, "the new server answers at the old address")
         until(farm.is_complete, "the new cluster reports")
-        ended = farm.manage("shell", "-v0", "-c", UNTIL_A_CRON_FIRED + UNTIL_JOBS_ENDED + HOW_A_WRITE_OF_AN_ACTION_ENDS)
+        ended = farm.manage(
+            "shell", "-v0", "-c", UNTIL + UNTIL_A_CRON_FIRED + UNTIL_JOBS_ENDED + HOW_A_WRITE_OF_AN_ACTION_ENDS
+        )
         assert "WriteOutsideMutation" in ended, "whoever starts a farm like that develops: its guards are on"
         assert farm.signal(signal.SIGINT) == 0
         assert farm.left_running() == []

@@ -41,7 +41,7 @@ def test_a_result_says_what_was_used(usage: Any, tokens: tuple[int, int]) -> Non
         pytest.param({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 7}}, 7, id="chat"),
         pytest.param({"input_tokens": 9, "input_tokens_details": {"cached_tokens": 0}}, 0, id="responses"),
         pytest.param({"input_tokens": 2, "cache_read_input_tokens": 7}, 7, id="messages"),
-        pytest.param({"prompt_tokens": 9, "prompt_tokens_details": None}, None, id="not said"),
+        pytest.param({"prompt_tokens": 9, "prompt_tokens_details": None}, None, id="without details"),
         pytest.param({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": "7"}}, None, id="no number"),
         pytest.param("many", None, id="no object"),
     ],
