@@ -6,9 +6,9 @@ import threading
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
@@ -129,31 +129,28 @@ def _again(
 
 def _attempt(function: Callable[[], T], committed: list[bool], using: str) -> T:
     """Run it once. `committed` is filled by the first of the hooks, so it is true for all errors of the later ones."""
-    with _isolated(using) as as_before, transaction.atomic(using=using):
+    with ExitStack() as afterwards, transaction.atomic(using=using):
         transaction.on_commit(lambda: committed.append(True), using=using)
+        as_before = _isolate(connections[using].connection)
+        afterwards.callback(as_before)
         transaction.on_commit(as_before, using=using)  # the hooks may open transactions of their own
         return function()
 
 
-@contextmanager
-def _isolated(using: str) -> Iterator[Callable[[], None]]:
-    """The next transaction of this connection is SERIALIZABLE; called, what it gives makes those after it as before.
+def _isolate(raw: psycopg.Connection[Any]) -> Callable[[], None]:
+    """Make the transaction that is to begin SERIALIZABLE; called, what it returns makes those after it as before.
 
-    The driver says so in its BEGIN: a SET TRANSACTION of our own would be one more round trip, of five that a short
-    mutation takes.
+    Inside of Django's block, before its first statement: on its way into one Django replaces a connection that was
+    lost, and the new one knows of no level. The driver says it in its BEGIN: a SET TRANSACTION of our own would be one
+    more round trip, of five that a short mutation takes.
     """
-    connections[using].ensure_connection()
-    raw = connections[using].connection
     before, raw.isolation_level = raw.isolation_level, psycopg.IsolationLevel.SERIALIZABLE
 
     def as_before() -> None:
         if raw.pgconn.transaction_status == TransactionStatus.IDLE:  # else it is broken, and the pool drops it
             raw.isolation_level = before
 
-    try:
-        yield as_before
-    finally:
-        as_before()
+    return as_before
 
 
 # Note [How the words of one transaction go out together]

@@ -4,6 +4,8 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from unittest import mock
 
 import pytest
 from django.db import Error, OperationalError, connection, transaction
@@ -37,6 +39,18 @@ def together(*works: Callable[[], object]) -> list[object]:
         return [future.result() for future in [threads.submit(released()(work)) for work in works]]
 
 
+@contextmanager
+def kept_connection() -> Iterator[None]:
+    """Connections of this process's own, not of the pool's, as scheduling.cluster.database keeps them."""
+    own = {"OPTIONS": connection.settings_dict["OPTIONS"] | {"pool": False}, "CONN_MAX_AGE": None}
+    connection.close()
+    with mock.patch.dict(connection.settings_dict, own):
+        try:
+            yield
+        finally:
+            connection.close()
+
+
 class TestSerializable:
     def test_returns_what_the_function_returns_after_the_commit(self) -> None:
         assert serializable(lambda: sql("SHOW transaction_isolation")[0][0], rng=RNG) == "serializable"
@@ -51,6 +65,21 @@ class TestSerializable:
             serializable(lambda: sql("SELECT 1") and 1 / 0, rng=RNG)
         with transaction.atomic():
             assert sql("SHOW transaction_isolation") == [("read committed",)]
+
+    def test_is_serializable_too_where_its_connection_is_made_anew(self) -> None:
+        """A process of a cluster keeps its connection, and has it checked on the way into the first transaction of a
+        task: after a crash of PostgreSQL that is where the new one comes from. In a chaos run a mutation read a list
+        that another had not appended to yet, and appended behind that one."""
+        with kept_connection():
+            [(lost,)] = sql("SELECT pg_backend_pid()")
+            together(lambda: sql("SELECT pg_terminate_backend(%s, 5000)", int(str(lost))))
+            connection.close_if_unusable_or_obsolete()  # between two tasks
+            [(new, level)] = serializable(
+                lambda: sql("SELECT pg_backend_pid(), current_setting('transaction_isolation')"), rng=RNG
+            )
+            with transaction.atomic():
+                afterwards = sql("SHOW transaction_isolation")
+        assert (new != lost, level, afterwards) == (True, "serializable", [("read committed",)])
 
     def test_takes_no_round_trip_for_its_level(self) -> None:
         with CaptureQueriesContext(connection) as statements:
