@@ -3,8 +3,9 @@
 -- afterwards, and deleted by their place: no plan from an idle hour can read more (docs/adr/0111). A row that another one
 -- changed after this statement began is at a place that this one does not see: it is not ended, `moved` says so, and the
 -- caller, who has it locked by then, does it again.
--- `next`: what of flows may start now, as close_edges.sql has it, once all outcomes are written, which it reads; they are
--- counted for that, since a join with them compares each with each. Of other jobs nothing is asked.
+-- `next`, in one of the rows: what of flows may start now, as close_edges.sql has it, once all outcomes are written, which it
+-- reads; they are counted for that, since a join with them compares each with each. By a function that is called as a value:
+-- scanned as a table it cost an end of one job 15 us of 150, in a flow or not (docs/adr/0127).
 -- `counted_in`: the queue whose ceiling has room now. `listens`: whether an endpoint of the outbox may ask for events.
 WITH held AS MATERIALIZED (
     SELECT live.*, lease.place, lease.result
@@ -24,13 +25,10 @@ WITH held AS MATERIALIZED (
            failures, fence, fence, lease_secret, 1, next_seq, output_bytes, earlier_output_bytes, result::jsonb
     FROM held JOIN gone ON gone.id = held.job_id
     RETURNING job_id
-), next AS MATERIALIZED (
-    SELECT json_agg(step) AS steps
-    FROM (SELECT array_agg(gone.id) AS ids FROM gone WHERE gone.of_flow AND (SELECT count(*) FROM ended) > 0) AS flow
-    CROSS JOIN LATERAL jobs_close_edges(flow.ids, true) AS step
-    WHERE flow.ids IS NOT NULL
 )
 SELECT job_id AS id, kind, queue, 'success' AS status, fence, failures, worker_name, is_metered, counted_in, has_key, in_flow, place,
-       gone.id IS NULL AS moved, CASE WHEN place = min(place) FILTER (WHERE gone.id IS NOT NULL) OVER () THEN (SELECT steps FROM next) END AS next,
+       gone.id IS NULL AS moved,
+       CASE WHEN gone.of_flow AND gone.id = (SELECT id FROM gone WHERE of_flow LIMIT 1) AND (SELECT count(*) FROM ended) > 0
+            THEN jobs_steps_after(ARRAY(SELECT id FROM gone WHERE of_flow)) END AS next,
        EXISTS (SELECT FROM outbox_endpoint AS endpoint WHERE endpoint.status <> 'disabled') AS listens
-FROM held LEFT JOIN gone ON gone.id = held.job_id ORDER BY place
+FROM held LEFT JOIN gone ON gone.id = held.job_id
