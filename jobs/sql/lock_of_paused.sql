@@ -1,8 +1,11 @@
 -- Lock some jobs of paused owners that wait where claims look: those that were there before, and those that were submitted,
 -- or put back, at the same moment. Which lanes an owner's jobs wait in is read one after the other, each by a look at the
--- index: there are few of them, and a hundred thousand jobs in those of the pause.
-WITH RECURSIVE place AS (
-    SELECT paused.owner_id, first.queue, first.lane_id FROM jobs_pausedowner AS paused CROSS JOIN LATERAL (
+-- index: there are few of them, and a hundred thousand jobs in those of the pause. A pause that is locked ends now, and one
+-- that is locked here ends after these have moved, and so finds them (keep_paused.sql).
+WITH RECURSIVE paused AS MATERIALIZED (
+    SELECT one.owner_id FROM jobs_pausedowner AS one ORDER BY one.owner_id FOR SHARE SKIP LOCKED
+), place AS (
+    SELECT paused.owner_id, first.queue, first.lane_id FROM paused CROSS JOIN LATERAL (
         SELECT job.queue, job.lane_id FROM jobs_live AS job
         WHERE job.lease_secret IS NULL AND job.owner_id = paused.owner_id
         ORDER BY job.queue, job.lane_id LIMIT 1) AS first

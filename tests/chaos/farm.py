@@ -27,6 +27,7 @@ CLUSTERS = ("mutations", "actions")
 WORKERS = {"worker-1": ("web-1", "auto", 0), "worker-2": ("web-2", "http", 0), "worker-3": ("web-1", "ws", 3600)}
 KINDS = ("again", "once")
 WAITS = "waits"  # the kind of jobs that wait for others, signals and moments
+SHARED = "shared"  # the kind, and its queue, whose jobs are shared out by their concurrency key
 FILES_MB = 16
 # Promises say "past its lease": here that takes seconds.
 LEASE_S = 3.0
@@ -164,7 +165,7 @@ class Farm:
         _, transport, off_s = WORKERS[name]
         argv = ["-m", "jobfarm_worker", "--url", f"http://127.0.0.1:{self.to_web[name].port}"]
         argv += ["--transport", transport, "--concurrency", "2", "--grace", "2", "--name", name, "--verbose"]
-        argv += [word for kind in KINDS for word in ("--handler", f"{kind}=tests.chaos.handlers:work")]
+        argv += [word for kind in (*KINDS, SHARED) for word in ("--handler", f"{kind}=tests.chaos.handlers:work")]
         argv += ["--handler", f"{WAITS}=tests.chaos.handlers:wait"]
         environment = {"JOBFARM_KEY": key, "CHAOS_RUNS": str(self.runs), "CHAOS_CLOCK_OFF_S": str(off_s)}
         environment |= {"CHAOS_CALLS": str(self.calls), "CHAOS_WORKER": name}
@@ -218,6 +219,8 @@ def _furnish() -> tuple[Keys, dict[str, str]]:
     for name in ("again", WAITS):
         jobs.create_kind(jobs.Kind(name=name, max_attempts=1000, **soon))
     jobs.create_kind(jobs.Kind(name="once", max_attempts=1, retry_when_lost=False, **soon))
+    jobs.create_kind(jobs.Kind(name=SHARED, max_attempts=1000, **soon | {"queue": SHARED}))
+    jobs.set_fair(SHARED, "key")
     person = User.objects.create_superuser("chaos", password=secrets.token_urlsafe())
     session = SessionStore()
     session[SESSION_KEY] = str(person.pk)
@@ -230,4 +233,4 @@ def _furnish() -> tuple[Keys, dict[str, str]]:
         session=session.session_key,
         secret=webhooks.secrets.add(Source.GITHUB)[1],
     )
-    return keys, {name: jobs.create_worker(name, queues=["work"])[1] for name in WORKERS}
+    return keys, {name: jobs.create_worker(name, queues=["work", SHARED])[1] for name in WORKERS}

@@ -22,7 +22,7 @@ from postgres import clock, connections
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from tests.chaos import functions
-from tests.chaos.farm import KINDS, LEASE_S, WAITS, WEBS, Farm
+from tests.chaos.farm import KINDS, LEASE_S, SHARED, WAITS, WEBS, Farm
 from tests.histories.recording import Recorder
 from webhooks.domain.deliveries import Source
 from webhooks.operations import secrets
@@ -65,7 +65,7 @@ class Load:
         self._signals: list[tuple[int, int, str]] = []  # of which job, its number, and whether by its key
         self._sample = json.loads(SAMPLE.read_text())
         steps = {self.submit: 0.2, self.schedule: 0.1, self.deliver: 0.3, self.decide: 0.05,
-                 self.suspend: 1.0, self.signal: 0.3}  # fmt: skip
+                 self.suspend: 1.0, self.signal: 0.3, self.share: 0.8}  # fmt: skip
         self._threads = [
             threading.Thread(target=self._run, args=(step, pace), name=step.__name__, daemon=True)
             for step, pace in steps.items()
@@ -109,6 +109,19 @@ class Load:
             call.answer(pk)
         self.book.jobs[pk] = n
         self._signals += [(pk, n, "signal"), (pk, n, "signal by key")]
+        return pk
+
+    def share(self, client: httpx.Client, web: str) -> int:
+        """A job of who has many, or one of somebody who comes for the first time. Its id."""
+        n = next(self._numbers)
+        whose = "many" if n % 4 else f"new-{n}"
+        payload = {"n": n, "name": named(n), "seconds": 0.3, "file": False}
+        body = {"kind": SHARED, "payload": payload, "concurrency_key": whose}
+        with self.recorder.call("submit", fair=SHARED, share=whose) as call:
+            answer = client.post(f"{self._farm.url(web)}/api/v1/jobs", json=body)
+            pk: int = answer.raise_for_status().json()["id"]
+            call.answer(pk)
+        self.book.jobs[pk] = n
         return pk
 
     def signal(self, client: httpx.Client, web: str) -> None:
@@ -199,7 +212,7 @@ class Load:
         with self.client() as client:
             while not self._is_over.wait(pace_s):
                 try:
-                    if step not in (self.submit, self.suspend) or not self._is_behind():
+                    if step not in (self.submit, self.suspend, self.share) or not self._is_behind():
                         step(client, self._rng.choice(WEBS))
                 except Exception as error:
                     key = f"{step.__name__}: {_named(error)}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.histories import budgets, capacity, flows, linear, messages, moves, mutations, pushes
+from tests.histories import budgets, capacity, flows, linear, messages, moves, mutations, pushes, shares
 from tests.histories.history import FOREVER, Call, History
 
 
@@ -15,6 +15,7 @@ def faults(history: History) -> list[str]:
     found = [*_of_jobs(history), *capacity.faults(history), *mutations.faults(history.calls, history.lists)]
     found += budgets.faults(history)
     found += [*pushes.faults(history.calls), *flows.faults(history), *messages.faults(history)]
+    found += shares.faults(history)
     return found + (list(moves.faults(history)) if history.moves else [])
 
 

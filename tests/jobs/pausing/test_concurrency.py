@@ -10,6 +10,8 @@ from django.db.models.functions import Now
 
 from jobs import operations
 from jobs.models import Job, Live, Mark, PausedOwner, Worker
+from jobs.operations import lanes
+from jobs.queries import lanes as queries
 from postgres import transactions
 from tests import farm
 
@@ -142,6 +144,52 @@ def test_a_submit_that_commits_after_the_resumption_is_found_once_the_janitor_ha
 
     farm.at_once(submit, resume)
     operations.tend_lanes()
+    assert len(operations.claim(worker, limit=5)) == 1
+
+
+def test_a_resumption_waits_for_what_still_moves_out_of_the_way_of_claims_and_finds_it() -> None:
+    """The first pause of a schedule was over its commit, and moved; a resumption did not see where to, and nobody got
+    the job until the janitor came by."""
+    farm.kind()
+    ada, worker = farm.user("ada"), farm.worker()
+    farm.submit(1, owner=ada)
+    queries.set_owner_paused(ada, paused=True, by=None)
+    moved, resumed = threading.Event(), threading.Event()
+
+    def move() -> None:
+        with transaction.atomic():
+            lanes.part_paused()
+            moved.set()
+            farm.until(lambda: farm.waiting_for_locks() or resumed.is_set())
+
+    def resume() -> None:
+        assert moved.wait(30)
+        operations.resume_owner(ada)
+        resumed.set()
+
+    farm.at_once(move, resume)
+    assert len(operations.claim(worker, limit=5)) == 1
+
+
+def test_what_would_move_out_of_the_way_stays_when_a_resumption_is_under_way() -> None:
+    farm.kind()
+    ada, worker = farm.user("ada"), farm.worker()
+    farm.submit(1, owner=ada)
+    queries.set_owner_paused(ada, paused=True, by=None)
+    resuming, looked = threading.Event(), threading.Event()
+
+    def resume() -> None:
+        with transaction.atomic():
+            operations.resume_owner(ada)
+            resuming.set()
+            assert looked.wait(30)
+
+    def move() -> None:
+        assert resuming.wait(30)
+        assert lanes.part_paused()
+        looked.set()
+
+    farm.at_once(resume, move)
     assert len(operations.claim(worker, limit=5)) == 1
 
 
