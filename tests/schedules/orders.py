@@ -10,7 +10,8 @@ import psycopg
 Transaction = tuple[int, object]
 Later = Mapping[str, set[str]]
 
-# Who waits for a row holds the lock of its tuple while it waits for the transaction that changed it.
+# Who waits for a row holds the lock of its tuple while it waits for the transaction that changed it. Where that lock is
+# not known, nor is the row: no name that two could share.
 _LOOK: Final = """
 SELECT waits.pid, waiting.xact_start, blocker.pid, blocking.xact_start,
        coalesce(coalesce(waits.relation, tuple.relation)::regclass::text,
@@ -21,7 +22,7 @@ JOIN pg_stat_activity AS waiting ON waiting.pid = waits.pid
 JOIN pg_stat_activity AS blocking ON blocking.pid = blocker.pid
 LEFT JOIN pg_locks AS tuple ON tuple.pid = waits.pid AND tuple.locktype = 'tuple' AND tuple.granted
     AND tuple.mode <> 'SIReadLock' -- for which nobody waits
-WHERE NOT waits.granted AND waits.pid = ANY (%s)
+WHERE NOT waits.granted AND waits.pid = ANY (%s) AND (waits.locktype <> 'transactionid' OR tuple.relation IS NOT NULL)
 """
 
 

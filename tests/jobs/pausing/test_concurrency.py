@@ -176,18 +176,18 @@ def test_what_would_move_out_of_the_way_stays_when_a_resumption_is_under_way() -
     ada, worker = farm.user("ada"), farm.worker()
     farm.submit(1, owner=ada)
     queries.set_owner_paused(ada, paused=True, by=None)
-    resuming, looked = threading.Event(), threading.Event()
+    resuming, was_tried = threading.Event(), threading.Event()
 
     def resume() -> None:
         with transaction.atomic():
             operations.resume_owner(ada)
             resuming.set()
-            assert looked.wait(30)
+            assert was_tried.wait(30)
 
     def move() -> None:
         assert resuming.wait(30)
         assert lanes.part_paused()
-        looked.set()
+        was_tried.set()
 
     farm.at_once(resume, move)
     assert len(operations.claim(worker, limit=5)) == 1
