@@ -35,8 +35,8 @@ logger = logging.getLogger("jobs")
 KEY_REFUSED: Final = 4401
 BROKEN: Final = 1011
 COME_AGAIN: Final = 1013
-MOST_QUEUED: Final = 64  # calls received and not yet done
-TOO_MANY: Final = {"error": "too_many", "message": f"Wait for answers: {MOST_QUEUED} messages are unanswered."}
+MOST_QUEUED: Final = 64  # calls received and not yet done, beside one for each job that the worker holds
+TOO_MANY: Final = {"error": "too_many", "message": f"Wait for answers: over {MOST_QUEUED} messages are unanswered."}
 
 LOOK_S: Final = 1.0  # what a claim has seen is good for so long, if nothing is heard of meanwhile
 Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
@@ -149,7 +149,7 @@ class Session:
         except Unreadable as unreadable:
             await self._refuse_to(unreadable.ref, unreadable.why)
             return
-        if len(self._calls) < MOST_QUEUED:
+        if len(self._calls) < MOST_QUEUED + len(self._leases):
             self._calls.put(Received(call=call, until=_now() + sessions.wait_s(call)))
         else:
             await self._send(messages.error(call.ref, status=429, body=TOO_MANY))

@@ -130,6 +130,29 @@ class TestVerbs:
         farm.until(lambda: farm.status(job) == "success", what="the finish")
         farm.until(lambda: farm.status(waiting) == "pending", what="the job that nobody was there for")
 
+    def test_of_each_job_that_runs_there_may_be_one_that_waits(self, socket: ClientConnection) -> None:
+        """Eighty streams had a piece each refused when one statement took long: 64 calls may wait, whatever runs."""
+        farm.submit(80, "chat")
+        jobs = ask(socket, type="claim", ref=0, limit=80)["jobs"]
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("LOCK TABLE jobs_live IN EXCLUSIVE MODE")
+            for job in jobs:
+                piece = {
+                    "type": "output",
+                    "ref": job["id"],
+                    "job": job["id"],
+                    "lease": job["lease"],
+                    "seq": 0,
+                    "text": "x",
+                }
+                socket.send(json.dumps(piece))
+            farm.until(farm.waiting_for_locks, what="the first pieces")
+            with pytest.raises(TimeoutError):
+                socket.recv(0.5)
+        answers = [json.loads(socket.recv(PATIENCE_S)) for _ in jobs]
+        assert {(answer["ref"], answer.get("next_seq")) for answer in answers} == {(job["id"], 1) for job in jobs}
+
     def test_more_than_can_be_answered_are_refused_not_kept(self, socket: ClientConnection) -> None:
         for ref in range(400):
             socket.send(json.dumps({"type": "claim", "ref": ref}))
