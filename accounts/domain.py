@@ -19,6 +19,8 @@ EVENTS = {
     "password_changed": "A password was changed, set or reset.",
     "second_factor_added": "Somebody has another second factor.",
     "second_factor_removed": "A second factor was taken away.",
+    "account_connected": "Somebody connected an account of theirs at an identity provider.",
+    "account_removed": "The connection to an account at an identity provider was removed.",
     "token_created": "An API token was created.",
     "token_revoked": "An API token was revoked.",
     "token_from_new_address": "An API token was used from an address for the first time.",

@@ -10,6 +10,7 @@ from typing import Any, Final
 from allauth.account import signals as account
 from allauth.core import context
 from allauth.mfa import signals as mfa
+from allauth.socialaccount import signals as social
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import Group, Permission, User
@@ -35,6 +36,8 @@ _NOTED: Final = {
     "code_failed": (mfa.authentication_failed, "log_in_failed"),
     "factor_added": (mfa.authenticator_added, "second_factor_added"),
     "factor_removed": (mfa.authenticator_removed, "second_factor_removed"),
+    "account_connected": (social.social_account_added, "account_connected"),
+    "account_removed": (social.social_account_removed, "account_removed"),
 }
 _audited: list[Callable[[int], object]] = []  # what hears of new lines of the audit log, by their ids
 handed_over: list[Callable[[User], object]] = []  # what ends what others set up in an account that is theirs no more
@@ -111,8 +114,11 @@ def _staff_acted(instance: LogEntry, created: bool, **_: Any) -> None:
 
 
 def _noting(event: str) -> Callable[..., None]:
-    def note(user: User, authenticator: Any = None, **_: Any) -> None:
-        audit(event, user, authenticator.get_type_display() if authenticator else "")
+    def note(sender: Any, user: User | None = None, authenticator: Any = None, **more: Any) -> None:  # noqa: ARG001
+        detail = authenticator.get_type_display() if authenticator else ""
+        if account := more.get("socialaccount") or getattr(more.get("sociallogin"), "account", None):
+            user, detail = account.user, f"{account.provider}: {account.uid}"
+        audit(event, user, detail)
 
     return note
 

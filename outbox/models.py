@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from outbox.domain.addresses import LONGEST_URL
-from outbox.domain.messages import FAILING, PATTERNS, RETRIED, EndpointStatus, Outcome, Status
+from outbox.domain.messages import FAILING, RETRIED, EndpointStatus, Outcome, Status, choices
 from outbox.domain.signatures import scheme_of
 from postgres.schema import loose
 
@@ -28,7 +28,7 @@ class Endpoint(models.Model):
         help_text="Empty: events of the whole farm. Otherwise: of the owner's jobs and those of the owner's groups.",
     )  # fmt: skip
     events = ArrayField(
-        models.CharField(max_length=100, choices=[(pattern, pattern) for pattern in PATTERNS]),
+        models.CharField(max_length=100, choices=choices),
         help_text="Types of events; job.* is all of a family, * is all.",
     )
     kinds = ArrayField(

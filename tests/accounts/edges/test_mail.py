@@ -99,12 +99,14 @@ class TestAnAddress:
     ) -> None:
         settings.HAS_MAIL_SERVER = False
         client.force_login(ada)
+        client.post("/accounts/confirm/", {"password": farm.PASSWORD})
         answer = client.post("/accounts/email/", {"action_add": "", "email": "new@example.com"}, follow=True)
         assert "This farm sends no mail: the address stays unverified." in answer.text
         assert "sent to new@example.com" not in answer.text
 
     def test_is_added_and_taken_away_on_its_page(self, client: Client, ada: User) -> None:
         client.force_login(ada)
+        client.post("/accounts/confirm/", {"password": farm.PASSWORD})
         client.post("/accounts/email/", {"action_add": "", "email": "new@example.com"})
         assert "new@example.com" in client.get("/accounts/email/").text
         client.post("/accounts/email/", {"action_remove": "", "email": "new@example.com"})
