@@ -9,6 +9,7 @@ from typing import Final
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
@@ -91,13 +92,21 @@ def forget_second_factors(user: User, *, why: str = "of a lost device") -> int:
 
 @transaction.atomic
 def close_other_ways_in(user: User, address: str) -> None:
-    """Take away second factors, API tokens and one-time links of an account whose address a provider has just proved,
-    and end its workers and endpoints, unless it was proved here before: who wrote it into the account may have done so
-    as a trap. (The password and sessions go by allauth.)"""
+    """Leave one way into an account whose address a provider has just proved, unless it was proved here before: who
+    wrote it into the account may have done so as a trap. Password and sessions, other addresses, accounts at providers,
+    second factors, API tokens and one-time links go, and its workers and endpoints end."""
     if EmailAddress.objects.filter(user=user, email__iexact=address, verified=True).exists():
         return
-    forget_second_factors(user, why="of an address that nobody had proved")
+    why = "of an address that nobody had proved"
+    forget_second_factors(user, why=why)
+    if SocialAccount.objects.filter(user=user).delete()[0]:
+        handlers.audit("account_removed", user, f"all, {why}")
     OneTimeLink.objects.filter(user=user, used_at=None).delete()
+    EmailAddress.objects.filter(user=user).delete()
+    EmailAddress.objects.create(user=user, email=address.lower(), verified=True, primary=True)
+    user.email = address
+    user.set_unusable_password()  # another one each time: with it go the sessions
+    user.save(update_fields=["email", "password"])
     for token in queries.tokens_of(user):
         tokens.revoke_token(token.pk, by=None)
     for end in handlers.handed_over:
