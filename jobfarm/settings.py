@@ -182,6 +182,7 @@ ACCOUNT_EMAIL_NOTIFICATIONS = HAS_MAIL_SERVER
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_PREVENT_ENUMERATION = "strict"  # two people may name one address; who reads its mail proves whose it is
 ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_REAUTHENTICATION_REQUIRED = True  # for addresses and accounts of providers: each is a way in
 ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]
 ACCOUNT_AUTHENTICATED_LOGIN_REDIRECTS = False  # guests may log in; our views send the others on
 # For two of allauth's accounts.limits has stricter ones; `login_failed` is then about codes of second factors alone.
