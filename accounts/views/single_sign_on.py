@@ -135,8 +135,10 @@ def come_by_proxy(request: HttpRequest) -> bool:
         return False
     groups = request.headers.get(settings.REMOTE_GROUPS_HEADER, "") if settings.REMOTE_GROUPS_HEADER else None
     try:
+        if get_adapter(request).clean_username(name, shallow=True) != name:  # where "ªda" came in she would be ada
+            raise ValidationError("a name with letters that are others in another form")
         user = operations.person_of_proxy(
-            get_adapter(request).clean_username(name, shallow=True),
+            name,
             email=_address(request.headers.get(settings.REMOTE_EMAIL_HEADER or "-", "")),
             groups=None if groups is None else map(str.strip, groups.split(",")),
         )

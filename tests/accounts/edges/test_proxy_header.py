@@ -6,6 +6,8 @@ from contextlib import ExitStack
 import httpx
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
 
 from accounts.models import AuditEvent
 from tests import farm
@@ -68,9 +70,38 @@ class TestATrustedProxy:
     def test_lets_in_nobody_under_the_farms_own_names_or_who_was_switched_off(self, browser: Browser) -> None:
         User.objects.create_superuser("admin")
         User.objects.create_user("bob", is_active=False)
-        for name in ("admin", "ADMIN", "guest-1234", "bob", "a b", "x,y"):
+        for name in ("admin", "ADMIN", "guest-1234", "bob", "a b", "x,y", "x" * 151, "x" * 300, ""):
             assert browser(name).get(PAGE).status_code == 200, name
         assert set(User.objects.values_list("username", flat=True)) == {"admin", "bob"}
+
+    def test_lets_in_nobody_under_a_name_that_looks_like_anothers(self, browser: Browser) -> None:
+        """A provider behind the proxy may have several names that Unicode folds into one of ours."""
+        farm.user("ada")
+        for name in ("\xaada", "\u0430da", "\uff41da", "ad\uff41"):
+            somebody = browser("")
+            for encoding in ("latin-1", "utf-8"):
+                somebody.headers = httpx.Headers([(b"x-forwarded-user", name.encode(encoding, "replace"))])
+                assert (somebody.get(PAGE).status_code, is_in(somebody)) == (200, False), (name, encoding)
+
+    def test_lets_in_nobody_by_two_headers_or_another_spelling_of_its_name(self, browser: Browser) -> None:
+        farm.user("ada")
+        somebody = browser("")
+        for headers in (
+            [("X-Forwarded-User", "ada"), ("X-Forwarded-User", "eve")],
+            [("X-Forwarded-User", ""), ("X-Forwarded-User", "ada")],
+            [("X_Forwarded_User", "ada")],
+            [("X-Forwarded_User", "ada")],
+        ):
+            somebody.headers = httpx.Headers(headers)
+            assert (somebody.get(PAGE).status_code, is_in(somebody)) == (200, False), headers
+
+    def test_begins_a_new_session(self, browser: Browser) -> None:
+        planted = SessionStore()
+        planted.create()
+        somebody = browser("ada")
+        somebody.cookies["sessionid"] = str(planted.session_key)
+        somebody.get(PAGE)
+        assert not Session.objects.filter(session_key=planted.session_key).exists()
 
     def test_ends_a_session_where_it_names_somebody_else(self, browser: Browser) -> None:
         somebody = browser("ada")
