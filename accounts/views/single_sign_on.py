@@ -91,8 +91,11 @@ class Provider(OpenIDConnectProvider):  # type: ignore[misc]
         return response
 
     def sociallogin_from_response(self, request: HttpRequest, response: dict[str, Any]) -> Any:
-        """Whom it speaks of. Who had that `sub` at an issuer that was here before (OIDC_ISSUER) is somebody else."""
+        """Whom it speaks of, which is one person (OpenID Connect Core, 5.3.2): else raises PermissionDenied. Who had
+        that `sub` at an issuer that was here before (OIDC_ISSUER) is somebody else."""
         response = {part: _storable(claims) for part, claims in response.items()}
+        if len({claims["sub"] for claims in response.values()}) > 1:
+            raise PermissionDenied("userinfo of somebody else")
         login = super().sociallogin_from_response(request, response)
         if issuer := response.get("id_token", {}).get("iss"):
             known = SocialAccount.objects.filter(provider=login.account.provider, uid=login.account.uid)

@@ -1,7 +1,8 @@
 """`python -m tests.accounts.edges.provider_process PORT SECONDS`: `oidc-provider-mock`, which looks at proof keys (RFC
 7636), by a clock that is so many seconds ahead. To whom it knows with the claim `replays` it gives the ID token that it
-gave them last, of another log-in."""
+gave them last, of another log-in; of whom it knows with `userinfo_sub` its userinfo speaks as of that one."""
 
+import json
 import sys
 import time
 from typing import Any
@@ -43,13 +44,22 @@ def _registering(server: Any, grant: Any, extensions: Any = None) -> None:
     _register(server, grant, [*extensions, _Proof(required=True)] if extensions else None)
 
 
+def _speaking_of_another(response: Any) -> Any:
+    claims = response.get_json(silent=True)
+    if isinstance(claims, dict) and "userinfo_sub" in claims:
+        response.set_data(json.dumps(claims | {"sub": claims["userinfo_sub"]}))
+    return response
+
+
 def main(port: int, ahead_s: float) -> None:
     """Listen until the process is ended."""
     right = time.time
     time.time = lambda: right() + ahead_s
     AuthorizationServer.register_grant, AuthorizationCodeGrant.save_authorization_code = _registering, _saving
     OpenIDCode.encode_id_token = _encoding
-    werkzeug.serving.make_server("127.0.0.1", port, oidc_provider_mock.app(), threaded=True).serve_forever()
+    app = oidc_provider_mock.app()
+    app.after_request(_speaking_of_another)
+    werkzeug.serving.make_server("127.0.0.1", port, app, threaded=True).serve_forever()
 
 
 if __name__ == "__main__":

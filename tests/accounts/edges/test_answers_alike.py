@@ -1,4 +1,4 @@
-"""What somebody outside could tell apart by the answer or by the work behind it, and input that breaks what reads it."""
+"""What somebody outside could tell apart by an answer or the work behind it, and input that breaks what reads it."""
 
 from collections.abc import Callable
 from typing import Any

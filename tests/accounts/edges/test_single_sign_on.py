@@ -106,7 +106,7 @@ class TestComingIn:
         assert not User.objects.get().groups.exists()
 
     def test_leads_on_to_a_page_of_this_site_alone(self, client: Client, provider: Provider) -> None:
-        for page in ("/accounts/groups/", *ELSEWHERE[:3]):
+        for page in ("/accounts/groups/", *ELSEWHERE):
             browser = Client()
             back = provider.lets_in(browser, "1", page=page)
             location = browser.get(path_of(back.headers["Location"])).headers["Location"]
@@ -296,6 +296,21 @@ class TestAttacks:
         provider.knows("1", **ADA, replays=True)
         back = path_of(provider.lets_in(client, "1").headers["Location"])
         assert (client.get(back).status_code, SESSION_KEY in client.session) == (401, False)
+
+    def test_claims_of_somebody_else_than_the_token_names_let_nobody_in(
+        self, client: Client, provider: Provider
+    ) -> None:
+        come(provider)
+        provider.knows("2", **ADA, userinfo_sub="1")
+        back = path_of(provider.lets_in(client, "2").headers["Location"])
+        assert (client.get(back).status_code, SESSION_KEY in client.session) == (401, False)
+
+    def test_an_answer_is_the_end_of_the_session_before(self, client: Client, provider: Provider) -> None:
+        client.get("/accounts/login/")
+        back = path_of(provider.lets_in(client, "1").headers["Location"])
+        before = client.session.session_key
+        client.get(back)
+        assert (SESSION_KEY in client.session, client.session.session_key == before) == (True, False)
 
     def test_a_log_in_is_begun_by_a_form_of_this_site_alone(self, provider: Provider) -> None:
         assert Client(enforce_csrf_checks=True).post("/accounts/oidc/sso/login/").status_code == 403
