@@ -45,13 +45,10 @@ class UserAdmin(administration.Paged, DjangoUserAdmin, ModelAdmin):  # type: ign
     change_password_form = AdminPasswordChangeForm
     list_display = ["username", "email", "is_active", "is_staff", "is_superuser", "last_login"]
     list_filter = [
-        "is_active",
-        "is_staff",
-        "is_superuser",
-        ("as_guest", admin.EmptyFieldListFilter),
+        "is_active", "is_staff", "is_superuser", ("as_guest", admin.EmptyFieldListFilter),
         administration.known("staff group", "groups__name", queries.groups_of_staff),
         administration.by_day("date_joined"),
-    ]
+    ]  # fmt: skip
     filter_horizontal = ["user_permissions"]
     autocomplete_fields = ["groups"]
     readonly_fields = ["last_login", "date_joined"]
@@ -136,17 +133,8 @@ class ApiTokenAdmin(administration.Operated, administration.Paged, ModelAdmin): 
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), administration.by_day("created_at")]
     list_select_related = ["user"]
     search_fields = ["name", "user__username", "key_hint"]
-    fields = [
-        "name",
-        "user",
-        "key_hint",
-        "scopes",
-        "keep_content",
-        "created_at",
-        "expires_at",
-        "last_used_at",
-        "revoked_at",
-    ]
+    fields = ["name", "user", "key_hint", "scopes", "keep_content"]
+    fields += ["created_at", "expires_at", "last_used_at", "revoked_at"]
     readonly_fields = fields
     actions = ["revoke"]
 

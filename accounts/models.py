@@ -24,11 +24,9 @@ class ApiToken(models.Model):
         "key", max_length=domain.HINT_LENGTH, editable=False, help_text="The first characters of its key."
     )
     scopes = models.CharField(
-        max_length=100,
+        max_length=100, editable=False, help_text="Its scopes, separated by spaces.",
         db_default="submit read operate",  # of tokens that a farm of the release before makes meanwhile
-        editable=False,
-        help_text="Its scopes, separated by spaces.",
-    )
+    )  # fmt: skip
     keep_content = models.BooleanField(
         default=True, db_default=True, editable=False,
         help_text="Whether what its jobs were given and gave is kept for longer than minutes after their end.",
@@ -173,11 +171,9 @@ class Guest(models.Model):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(db_index=True)
     retired_at = models.DateTimeField(
-        null=True,
-        blank=True,
-        editable=False,
+        null=True, blank=True, editable=False,
         help_text="The account was kept for the rows that refer to it; nobody can log in.",
-    )
+    )  # fmt: skip
 
     class Meta:
         ordering = ["-created_at"]

@@ -37,9 +37,10 @@ class TokenForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": "Choose at least one permission."},
     )
-    keep_content = forms.ChoiceField(
+    keep_content = forms.TypedChoiceField(
         label="How long are prompts, answers, output and files kept?",
         choices=[("", "As long as the job"), ("no", "Minutes after its end")], required=False,
+        coerce=lambda kept: kept != "no", empty_value=True,
     )  # fmt: skip
     days = forms.TypedChoiceField(
         label="How long is it valid?",
@@ -57,10 +58,6 @@ class TokenForm(forms.Form):
         if queries.tokens_of(self._user).filter(name=name).exists():
             raise forms.ValidationError("You already have an API token of this name. Revoke it or choose another name.")
         return name
-
-    def clean_keep_content(self) -> bool:
-        """Whatever does not ask for less is kept."""
-        return bool(self.cleaned_data["keep_content"] != "no")
 
 
 @pages.guarded(login_required)

@@ -27,12 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *, person: User, **options: Any) -> None:
         """Make the token; the sentence goes to stderr, so that `key=$(manage.py create_token USER)` works."""
-        token, key = operations.create_token(
-            person,
-            name=options["name"],
-            scopes=options["scope"] or domain.SCOPES,
-            days=options["days"],
-            keep_content=options["keep_content"],
-        )
+        asked = {name: options[name] for name in ("name", "days", "keep_content")}
+        token, key = operations.create_token(person, scopes=options["scope"] or domain.SCOPES, **asked)
         self.stderr.write(f"API token “{token.name}” of {person.get_username()}; it is not shown again:")
         self.stdout.write(key)

@@ -15,18 +15,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_person(parser)
-        parser.add_argument(
-            "--minutes",
-            type=float,
-            default=operations.DAY_MIN,
-            help="How many minutes it is valid (%(default)s: a day).",
-        )
-        parser.add_argument(
-            "--without-second-factor", action="store_true", help="Take their second factors away: of a lost device."
-        )
-        parser.add_argument(
-            "--url", default=f"http://127.0.0.1:{settings.PORT}", help="How people reach this site (%(default)s)."
-        )
+        minutes_help = "How many minutes it is valid (%(default)s: a day)."
+        parser.add_argument("--minutes", type=float, default=operations.DAY_MIN, help=minutes_help)
+        factor_help = "Take their second factors away: of a lost device."
+        parser.add_argument("--without-second-factor", action="store_true", help=factor_help)
+        here = f"http://127.0.0.1:{settings.PORT}"
+        parser.add_argument("--url", default=here, help="How people reach this site (%(default)s).")
 
     def handle(self, *, person: User, **options: Any) -> None:
         minutes: float = options["minutes"]
