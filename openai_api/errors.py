@@ -58,6 +58,12 @@ class NotDeletable(Refusal, code="not_deletable", http_status=400):
     {days} days. Cancel it if nobody needs its answer."""
 
 
+class BrokenAnswer(Refusal, code="broken_answer", http_status=502):
+    """Job {job} ended with what is no answer to its call."""
+
+    headers = MappingProxyType({"x-should-retry": "false"})  # a repeat would be a second job
+
+
 class CallRefused(Refusal, code="call_refused", http_status=400):
     """This call is refused here."""
 

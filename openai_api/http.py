@@ -24,6 +24,7 @@ from core import api, values
 from core.refusal import Refusal
 from jobs import http as jobs_http
 from jobs import limits
+from jobs import operations as jobs
 from jobs.domain.files import plain_name
 from jobs.errors import InvalidValue
 from openai_api import domain, operations
@@ -91,7 +92,9 @@ register_converter(ResponseIdConverter, "responseid")
 def call(request: HttpRequest, path: str) -> domain.Call:
     """The call of this request. Raises InvalidCall, and NotJsonError where its body is no JSON."""
     if path not in domain.AUDIO:
-        call = domain.call(path, api.loads(request, domain.BODY, most=settings.JOBFARM["PAYLOAD_BYTES"]))
+        body = api.loads(request, domain.BODY, most=settings.JOBFARM["PAYLOAD_BYTES"])
+        jobs.check_payload(body)  # before anybody hashes it, or copies it for hooks
+        call = domain.call(path, body)
         headers = {name: request.headers[name] for name in messages.HEADERS if name in request.headers}
         return replace(call, headers=headers) if messages.is_at(path) else call
     file = file_of(request)
@@ -260,7 +263,7 @@ def answer(
     made: Made, ended: Ended | None, *, is_stream: bool = False, limits: Mapping[str, str] | None = None
 ) -> HttpResponseBase:
     """The answer of a call that has ended, unread where it is a file and not for an event of a stream. Raises
-    UnknownCall of one that has not."""
+    UnknownCall of one that has not, BrokenAnswer."""
     if ended is None:
         raise UnknownCall
     ended = operations.decided(made.job_id, ended)
@@ -268,7 +271,7 @@ def answer(
         stored = operations.answer_file(made.job_id, ended)
         named = {"X-Content-Type-Options": "nosniff", "Content-Type": ended.content_type}
         return jobs_http.whole(stored, headers=heads(made.job_id, made.model, limits or {}) | named)
-    content = operations.content(made.job_id, ended)
+    content = operations.content(made.job_id, ended, path=made.path)
     if ended.status >= 400:
         content = domain.in_form(content, status=ended.status, path=made.path)
     text = json.dumps(content) if ended.content_type == domain.JSON else content

@@ -100,6 +100,8 @@ def retrieve(request: HttpRequest, path: str, job_id: int) -> HttpResponseBase:
 @router.get("/{openaicall:path}/{jobid:job_id}/events")
 def events(request: HttpRequest, path: str, job_id: int) -> HttpResponse:
     """The chunks of a call, from its beginning or after `Last-Event-ID`."""
+    if path == domain.SPEECH:
+        raise InvalidCall(param="path", why="a sound comes whole, and has no events")
     made = operations.find(job_id, path=path, user=_user(request))
     return http.waits(made, user_id=_user(request).pk, is_stream=True, is_kept=True)
 

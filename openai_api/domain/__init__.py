@@ -18,13 +18,15 @@ ADDRESS: Final = "/v1/"  # where the API lies
 RESPONSES: Final = "responses"
 AUDIO: Final = ("audio/transcriptions", "audio/translations")
 SPEECH: Final = "audio/speech"
+SOUNDED: Final = (*AUDIO, SPEECH)  # whose answers may be a text or a sound
+RERANK: Final = "rerank"
 STREAMED: Final = frozenset({"chat/completions", "completions", RESPONSES, "audio/transcriptions", messages.PATH})
 TYPED: Final = frozenset(
     {RESPONSES, "audio/transcriptions", messages.PATH}
 )  # whose events have names, and no [DONE] behind them
 PATHS: Final = (
     "chat/completions", "completions", "embeddings", "images/generations", RESPONSES, *AUDIO, SPEECH, *messages.PATHS,
-    "rerank",
+    RERANK,
 )  # fmt: skip
 # Where a worker puts an answer that is larger than a result may be: one in JSON, a text of another sort; and a sound.
 ANSWER_FILE: Final = "answer.json"
@@ -180,6 +182,11 @@ def input_item(item: Any, *, job_id: int, number: int) -> dict[str, Any]:
         kind = "output_text" if fields.get("role") == "assistant" else "input_text"
         fields["content"] = [{"type": kind, "text": fields["content"]}]
     return {**fields, "id": fields.get("id") or f"item_{job_id}_{number}"}
+
+
+def is_answer(path: str, value: Any) -> bool:
+    """Whether this may be the answer in JSON of a call at this path: an object, or of some servers' rankings a list."""
+    return isinstance(value, dict) or (path == RERANK and isinstance(value, list))
 
 
 def content_type(value: Any) -> str:

@@ -57,7 +57,9 @@ def events(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     from where a block starts."""
     begun = {**message, "content": [], "stop_reason": None, "stop_sequence": None}
     yield {"type": "message_start", "message": begun}
-    for index, block in enumerate(message.get("content") or ()):
+    content = message.get("content")
+    blocks = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+    for index, block in enumerate(blocks):
         pieces = [*_pieces(block)]
         empty = {name: type(block[name])() for name, _, _ in pieces}
         yield {"type": "content_block_start", "index": index, "content_block": {**block, **empty}}

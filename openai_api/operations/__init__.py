@@ -19,7 +19,7 @@ from core.refusal import Refusal
 from jobs import operations as jobs
 from jobs.errors import NotFound
 from openai_api import domain
-from openai_api.errors import InvalidCall, NotDeletable, UnknownCall, UnknownPrevious
+from openai_api.errors import BrokenAnswer, InvalidCall, NotDeletable, UnknownCall, UnknownPrevious
 from openai_api.kinds import CALL
 from openai_api.models import LeftCall
 from openai_api.operations import affinity, call_hooks, names
@@ -117,13 +117,18 @@ def answering(job_id: int) -> str:
     return domain.answering(job.payload, queue=job.queue)
 
 
-def content(job_id: int, ended: Ended) -> Any:
-    """The answer of a call that has ended, as JSON has it, as text or bytes. Reads the file that holds it, if any."""
-    if ended.file is None:
-        return ended.body
-    with default_storage.open(answer_file(job_id, ended).stored_as) as file:
-        data = file.read()
-    return json.loads(data) if ended.content_type == domain.JSON else data
+def content(job_id: int, ended: Ended, *, path: str) -> Any:
+    """The answer of a call at this path that has ended, as JSON has it, as text or bytes. Reads the file that holds it,
+    if any. Raises BrokenAnswer for what is none."""
+    answer, is_json = ended.body, path not in domain.SOUNDED or ended.content_type == domain.JSON
+    if ended.file is not None:
+        with suppress(NotFound, ValueError, RecursionError):
+            with default_storage.open(answer_file(job_id, ended).stored_as) as file:
+                data = file.read()
+            answer = json.loads(data) if is_json else data
+    if answer is None or (is_json and not domain.is_answer(path, answer)):
+        raise BrokenAnswer(job=job_id)
+    return answer
 
 
 def answer_file(job_id: int, ended: Ended) -> Any:
@@ -209,7 +214,10 @@ def _conversation(job_id: int, response_id: str, *, user: User) -> list[Any]:
         raise UnknownPrevious(response=response_id, param=param) from None
     response = _response(job)
     if job.status != "success" or response.get("error"):
-        how = f"is {job.status}" if job.status != "success" else f"was refused: {response['error'].get('message')}"
+        how = f"is {job.status}"
+        if job.status == "success":
+            fault = response["error"]
+            how = f"was refused: {fault.get('message') if isinstance(fault, dict) else fault}"
         why = f"job {job_id}, which makes {response_id}, has not ended with an answer: it {how}"
         raise InvalidCall(param="previous_response_id", why=why)
     return [*_context(job), *domain.items(response.get("output"))]
@@ -221,13 +229,17 @@ def _context(job: "Job") -> list[Any]:
 
 
 def _response(job: "Job") -> Mapping[str, Any]:
-    ended = _ended(job)
-    ended = ended and decided(job.pk, ended)
-    if ended is not None and ended.status == 200:
-        return {**content(job.pk, ended), "created_at": int(job.created_at.timestamp())}  # not when it was claimed
     status, message = job.status, _error(job)
-    if ended is not None and status == "success":
-        status, message = "failed", ended.body["error"]["message"]
+    try:
+        ended = _ended(job)
+        ended = ended and decided(job.pk, ended)
+        if ended is not None and ended.status == 200:
+            answer = content(job.pk, ended, path=domain.RESPONSES)
+            return {**answer, "created_at": int(job.created_at.timestamp())}  # not when it was claimed
+        if ended is not None and status == "success":
+            status, message = "failed", ended.body["error"]["message"]
+    except BrokenAnswer as refusal:
+        status, message = "failed", refusal.message
     return domain.response(_body(job), job_id=job.pk, status=status, created_at=job.created_at, message=message)
 
 
@@ -237,17 +249,18 @@ def _error(job: "Job") -> str:
 
 def decide(job_id: int) -> None:
     """Have hooks decide about the answer of this job, if it has one. Raises HookFailed."""
-    if (job := jobs.find(job_id)) is not None and (ended := _ended(job)) is not None:
-        decided(job_id, ended)
+    with suppress(BrokenAnswer):
+        if (job := jobs.find(job_id)) is not None and (ended := _ended(job)) is not None:
+            decided(job_id, ended)
 
 
 def decided(job_id: int, ended: Ended) -> Ended:
-    """What is handed out of an answer: hooks decide, if they have not. Raises UnknownCall, HookFailed."""
+    """What is handed out: hooks decide, if they have not. Raises UnknownCall, HookFailed, BrokenAnswer."""
     if not ended.is_undecided:
         return ended
     if (job := jobs.find(job_id)) is None:
         raise UnknownCall
-    answer = content(job_id, ended)
+    answer = content(job_id, ended, path=job.payload["path"])
     call_hooks.decide(job, answer.decode(errors="replace") if isinstance(answer, bytes) else answer)
     return _ended(job) or ended
 
@@ -272,18 +285,23 @@ def _as_it_came(job: "Job") -> Ended | None:
     if job.status != "success":
         status, body = domain.failure(job_id=job.pk, status=job.status, message=_error(job))
         return Ended(status=status, body=body)
-    result = job.result if isinstance(job.result, dict) else {}
+    return of_success(job.pk, job.fence, job.result)
+
+
+def of_success(job_id: int, fence: int, result: Any) -> Ended:
+    """How the job ended that succeeded with this result, in its claim with this number."""
+    whole, result = result, result if isinstance(result, dict) else {}
     kind = domain.content_type(result["content_type"]) if "content_type" in result else domain.JSON
-    if result.keys() <= domain.ANSWER_FIELDS and result.get("answer_file") in domain.ANSWER_FILES:
+    if result.keys() <= domain.ANSWER_FIELDS and str(result.get("answer_file")) in domain.ANSWER_FILES:
         name = result["answer_file"]
-        return Ended(status=200, body=None, file=name, fence=job.fence, content_type=kind)
+        return Ended(status=200, body=None, file=name, fence=fence, content_type=kind)
     if result.keys() == {"answer_text", "content_type"}:
         return Ended(status=200, body=str(result["answer_text"]), content_type=kind)
-    if result and isinstance(job.result, dict) and any(large_json.placeholders(result)):
+    if any(large_json.placeholders(result)):
         with suppress(NotFound):
-            jobs.result_file(job.pk, name=jobs.RESULT, attempt=job.fence)
-            return Ended(status=200, body=None, file=jobs.RESULT, fence=job.fence)
-    return Ended(status=200, body=job.result)
+            jobs.result_file(job_id, name=jobs.RESULT, attempt=fence)
+            return Ended(status=200, body=None, file=jobs.RESULT, fence=fence)
+    return Ended(status=200, body=whole)
 
 
 # The clients of OpenAI repeat a call that took them too long, which then takes the living job over instead of waiting

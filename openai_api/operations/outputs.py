@@ -11,13 +11,14 @@ from typing import IO, Any, Final
 
 from django.contrib.auth.models import User
 from django.core.files import File as Content
-from django.core.files.storage import default_storage
 
+from core.large_json import PLACEHOLDER
 from jobs import operations as jobs
 from openai_api import operations, queries
-from openai_api.domain import ANSWER_FIELDS, ANSWER_FILE
+from openai_api.domain import ANSWER_FILE
 from openai_api.domain.batches import BatchStatus, Ended, answered, unanswered
 from openai_api.domain.files import OUTPUT
+from openai_api.errors import BrokenAnswer
 from openai_api.models import Batch, File, HookDecision, Slice
 from openai_api.operations import call_hooks, files, inputs
 
@@ -75,14 +76,15 @@ def _lines(batch: Batch) -> Iterator[tuple[bool, str]]:
             rows = jobs.ended([job_id for job_id, _ in several])
             decisions = call_hooks.decisions(rows) if call_hooks.is_held(batch.endpoint) else {}
             for job_id, custom_id in several:
-                ended = _ended(job_id, rows.get(job_id), decisions.get(job_id), part.refused.get(custom_id))
+                row, refusal = rows.get(job_id), part.refused.get(custom_id)
+                ended = _ended(job_id, row, decisions.get(job_id), refusal, path=batch.endpoint)
                 yield answered(ended, custom_id, ends_as=ends_as)
     if batch.submitted < batch.total:
         for custom_id in inputs.custom_ids(batch.input_file, at=batch.read_to):
             yield False, unanswered(custom_id, ends_as=ends_as)
 
 
-def _ended(job_id: int, row: Any, decision: HookDecision | None, refusal: Any) -> Ended:
+def _ended(job_id: int, row: Any, decision: HookDecision | None, refusal: Any, *, path: str) -> Ended:
     if refusal is not None:
         return Ended(job_id=job_id, status="refused", answer=json.dumps(refusal))
     if decision is not None and decision.status is not None:
@@ -90,20 +92,22 @@ def _ended(job_id: int, row: Any, decision: HookDecision | None, refusal: Any) -
         return Ended(job_id=job_id, status=status, answer=json.dumps(decision.answer))
     if row is None:
         return Ended(job_id=job_id, status="deleted")
-    is_short = row.result is not None and len(row.result) < _LONGEST_REFERENCE
-    if row.status == "success" and is_short and ANSWER_FILE in row.result:
-        return Ended(job_id=job_id, status=row.status, answer=_in_file(row))
-    return Ended(job_id=job_id, status=row.status, answer=row.result, error=row.error)
+    try:
+        answer = _answer(row, path) if row.status == "success" else row.result
+    except BrokenAnswer as broken:
+        return Ended(job_id=job_id, status="failed", error=broken.message)
+    return Ended(job_id=job_id, status=row.status, answer=answer, error=row.error)
 
 
-def _in_file(row: Any) -> str:
-    """The answer of a call that was larger than a result may be, in one line."""
-    result = json.loads(row.result)
-    if not (isinstance(result, dict) and result.keys() <= ANSWER_FIELDS):
-        return str(row.result)
-    stored = jobs.result_file(row.id, name=ANSWER_FILE, attempt=row.fence)
-    with default_storage.open(stored.stored_as) as file:
-        return json.dumps(json.load(file))
+def _answer(row: Any, path: str) -> str:
+    """The answer of a call that succeeded, in one line; of one that was larger than a result may be, out of its file.
+    Raises BrokenAnswer."""
+    result = row.result or "null"
+    is_in_file = PLACEHOLDER in result or (len(result) < _LONGEST_REFERENCE and ANSWER_FILE in result)
+    if result.startswith("{") and not is_in_file:
+        return result
+    came = operations.of_success(row.id, row.fence, json.loads(result))
+    return json.dumps(operations.content(row.id, came, path=path))
 
 
 def _upload(content: IO[bytes], name: str, *, owner: User | None) -> Any:

@@ -216,7 +216,7 @@ class WaitingCall:
             await self._send_last(note, self._error(note, answer.status_code, json.loads(answer.content)))
         else:
             begun = {"number": self._transcript.next_number, "is_begun": self._has_started}
-            events = await asyncio.to_thread(_events_of, note.path, answer.content, **begun)
+            events = await asyncio.to_thread(_events_of, note.path, answer, **begun)
             await self._send_last(note, events + self._done)
 
     @property
@@ -266,8 +266,10 @@ class WaitingCall:
         await self._send({"type": "http.response.body", "body": b""})
 
 
-def _events_of(path: str, content: bytes, **begun: Any) -> bytes:
-    return b"".join(map(_event, whole.events(path, json.loads(content), **begun)))
+def _events_of(path: str, answer: HttpResponse, **begun: Any) -> bytes:
+    is_json = answer["Content-Type"] == domain.JSON
+    made = json.loads(answer.content) if is_json else {"text": answer.content.decode(errors="replace")}
+    return b"".join(map(_event, whole.events(path, made, **begun)))
 
 
 def _event(fields: Mapping[str, Any]) -> bytes:

@@ -152,7 +152,7 @@ class Transcript:
             if self._lines > self._passed:
                 self._passed, self.latest = self._lines, chunk
                 event = self._event(chunk, line)
-                if self.is_typed and chunk.get("type") in ENDS:
+                if self.is_typed and str(chunk.get("type")) in ENDS:
                     self._held = event
                 else:
                     yield event

@@ -7,6 +7,7 @@ from typing import IO, Any, cast
 
 import pytest
 import pytest_asyncio
+from django.contrib.auth.models import User
 from django.http.response import HttpResponseBase
 
 from accounts import operations as accounts
@@ -44,13 +45,15 @@ class Counted:
 class Caller:
     """Somebody who makes a call and waits for its answer."""
 
-    def __init__(self, django: Counted, key: str, **body: Any) -> None:
+    def __init__(self, django: Counted, key: str, at: str = "", **body: Any) -> None:
+        """`at`: where an earlier call is fetched."""
         self._messages: asyncio.Queue[Message] = asyncio.Queue()
         content = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "x"}], **body}).encode()
         self._messages.put_nowait({"type": "http.request", "body": content})
         self.status, self.body = 0, b""
         scope: dict[str, Any] = {
-            "type": "http", "method": "POST", "path": "/v1/chat/completions", "query_string": b"",
+            "type": "http", "method": "GET" if at else "POST", "path": at or "/v1/chat/completions",
+            "query_string": b"",
             "headers": [(b"authorization", f"Bearer {key}".encode()), (b"host", b"127.0.0.1")],
         }  # fmt: skip
         calls = OpenAICalls(cast("Any", None), cast("Handler", django), stopping=Stopping())
@@ -79,6 +82,15 @@ def _set_up() -> tuple[Worker, str]:
 
 def _submitted() -> None:
     farm.until(Job.objects.exists, what="the job of the call")
+
+
+def _answered(worker: Worker, result: Any, path: str = "") -> int:
+    """Have the worker answer the call that waits, or one at this path, so."""
+    if path:
+        jobs.submit("openai", {"path": path, "body": {"model": "tiny"}}, owner=User.objects.get(), queue="openai.tiny")
+    claimed = farm.claim_one(worker)
+    farm.succeed(worker, claimed, result)
+    return claimed.id
 
 
 def _run_by(worker: Worker) -> None:
@@ -114,3 +126,44 @@ class TestACall:
         await connections.run(_run_by, worker)
         await asyncio.wait_for(caller.waiting, 10)
         assert (caller.status, json.loads(caller.body)["error"]["code"]) == (401, "unauthorized")
+
+    @pytest.mark.parametrize("is_stream", [False, True])
+    @pytest.mark.parametrize("result", [None, 7, "text", []])
+    async def test_whose_answer_is_no_object_gets_an_error_that_names_its_job(
+        self, is_stream: bool, result: Any
+    ) -> None:
+        worker, key = await connections.run(_set_up)
+        caller = Caller(Counted(), key, stream=is_stream)
+        await connections.run(_submitted)
+        job_id = await connections.run(_answered, worker, result)
+        await asyncio.wait_for(caller.waiting, 10)
+        assert (caller.status, json.loads(caller.body)["error"]["code"]) == (502, "broken_answer")
+        assert str(job_id) in json.loads(caller.body)["error"]["message"]
+
+    @pytest.mark.parametrize(
+        ("path", "result", "answer"),
+        [
+            (
+                "audio/transcriptions", {"answer_text": "Hello.", "content_type": "text/vtt"},
+                b'event: transcript.text.done\ndata: {"type": "transcript.text.done", "text": "Hello."}\n\n',
+            ),
+            ("chat/completions", {"choices": 5}, b"data: [DONE]\n\n"),
+            ("messages", {"content": 5}, b'event: message_stop\ndata: {"type": "message_stop"}\n\n'),
+        ],
+    )  # fmt: skip
+    async def test_that_is_fetched_as_events_ends_whatever_its_answer_is(
+        self, path: str, result: Any, answer: bytes
+    ) -> None:
+        worker, key = await connections.run(_set_up)
+        job_id = await connections.run(_answered, worker, result, path)
+        caller = Caller(Counted(), key, at=f"/v1/{path}/{job_id}/events")
+        await asyncio.wait_for(caller.waiting, 10)
+        assert (caller.status, caller.body[-len(answer) :]) == (200, answer)
+
+    async def test_that_is_a_sound_has_no_events(self) -> None:
+        worker, key = await connections.run(_set_up)
+        result = {"answer_file": "answer.mp3", "content_type": "audio/mpeg"}
+        job_id = await connections.run(_answered, worker, result, "audio/speech")
+        caller = Caller(Counted(), key, at=f"/v1/audio/speech/{job_id}/events")
+        await asyncio.wait_for(caller.waiting, 10)
+        assert (caller.status, json.loads(caller.body)["error"]["param"]) == (400, "path")

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from anthropic.types import RawMessageStreamEvent
 from pydantic import TypeAdapter
 
@@ -45,3 +46,9 @@ def test_is_made_of_events_of_the_clients_types_that_put_together_are_it() -> No
         known.validate_python(event, strict=True)
         passed.lines(event)
     assert passed.answer() == MESSAGE
+
+
+@pytest.mark.parametrize("content", [None, 5, "text", [1, None, "x"], {"a": 1}])
+def test_whose_content_is_nonsense_has_no_blocks(content: Any) -> None:
+    kinds = [event["type"] for event in messages.events({**MESSAGE, "content": content})]
+    assert kinds == ["message_start", "message_delta", "message_stop"]

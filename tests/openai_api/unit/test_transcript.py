@@ -150,3 +150,10 @@ class TestResuming:
     @looped("event_id", ["", "x", "1", "1.0", "1.-1", "9" * 30 + ".1"])
     def test_after_what_is_no_chunks_id_begins_at_the_start(self, event_id: str) -> None:
         assert Transcript.resumed(event_id).cursor is None
+
+
+@pytest.mark.parametrize("kind", ["[]", "{}", "7", "null"])
+def test_an_event_whose_type_is_no_text_is_passed_on(kind: str) -> None:
+    transcript = Transcript()
+    transcript.is_typed = True
+    assert len([*transcript.take([job("in_progress"), output(1, 0, f'{{"type":{kind}}}\n')])]) == 1

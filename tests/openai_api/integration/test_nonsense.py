@@ -1,0 +1,153 @@
+"""Bodies and answers that nobody means: each is refused, or ends as an error that names its job."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
+from django.test import Client
+
+from accounts import operations as accounts
+from jobs import operations as jobs
+from jobs.models import Job, Worker
+from openai_api.operations import call_hooks
+from tests import farm
+from tests.openai_api.batching import content, line, made, offering, step, text, to_the_end
+
+pytestmark = pytest.mark.django_db(transaction=True)
+GARBAGE = b'{"data": ['
+
+
+@pytest.fixture
+def client(ada: User) -> Client:
+    """Who calls, and gets an answer of 500 where the farm fails."""
+    _, key = accounts.create_token(ada, name="openai", scopes=["submit"])
+    return Client(headers={"Authorization": f"Bearer {key}"}, raise_request_exception=False)
+
+
+@pytest.fixture
+def hooks() -> Iterator[list[call_hooks.Hook]]:
+    """Those that decide about calls, which a test adds to."""
+    known = [*call_hooks.BEFORE]
+    yield call_hooks.BEFORE
+    call_hooks.BEFORE[:] = known
+
+
+def post(client: Client, path: str, body: Any) -> Any:
+    return client.post(f"/v1/{path}", body if isinstance(body, str) else json.dumps(body), "application/json")
+
+
+def code(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+def answered(worker: Worker, result: Any, *, file: bytes | None = None, name: str = "answer.json") -> int:
+    """Have the worker end the job that waits with this result, and this file of it."""
+    claimed = farm.claim_one(farm.stored_worker(worker))
+    if file is not None:
+        jobs.put_file(worker, claimed.id, claimed.lease, name=name, content=ContentFile(file))
+    farm.succeed(worker, claimed, result)
+    return claimed.id
+
+
+class TestABody:
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            '"prompt_cache_key": "\\ud800"', '"messages": [{"content": "\\ud83d"}]', '"messages": "\\u0000"',
+            f'"messages": {"[" * 300}{"]" * 300}', f'"messages": {"[" * 850}{"]" * 850}',
+        ],
+    )  # fmt: skip
+    def test_that_no_row_can_hold_is_refused(self, client: Client, fields: str, hooks: list[call_hooks.Hook]) -> None:
+        offering("tiny")
+        offering("tiny", name="other")
+        call_hooks.before_call()(lambda call: None)
+        answer = post(client, "chat/completions", '{"model": "tiny", ' + fields + "}")
+        assert answer.status_code == 400, answer.content
+        assert not Job.objects.exists()
+
+    @pytest.mark.parametrize("value", [None, True, 0, -1, 1e300, 10**400, "", "x", [], [[]], {}, {"a": None}, ["x", 1]])
+    @pytest.mark.parametrize("path", ["chat/completions", "responses", "messages", "completions", "rerank"])
+    def test_with_a_value_of_another_type_in_any_field_makes_a_job_or_is_refused(
+        self, client: Client, path: str, value: Any
+    ) -> None:
+        offering("tiny")
+        offering("tiny", name="other")
+        for name in (
+            "model", "stream", "messages", "input", "prompt", "previous_response_id", "background", "store", "tools",
+            "system", "instructions", "prompt_cache_key", "stream_options", "max_tokens", "n", "temperature",
+            "conversation", "documents", "query", "metadata", "user",
+        ):  # fmt: skip
+            answer = client.post(
+                f"/v1/{path}", json.dumps({"model": "tiny", name: value}), "application/json",
+                headers={"X-Cache": "exact", "X-Stainless-Retry-Count": "0"},
+            )  # fmt: skip
+            assert answer.status_code in {200, 202, 400, 404}, (name, answer.content)
+
+
+class TestAHook:
+    @pytest.mark.parametrize("error", [SystemExit, StopIteration])
+    def test_that_would_end_the_process_refuses_the_call(
+        self, client: Client, hooks: list[call_hooks.Hook], error: type[BaseException]
+    ) -> None:
+        def leave(call: call_hooks.HookedCall) -> Any:
+            raise error
+
+        offering("tiny")
+        call_hooks.before_call()(leave)
+        assert code(post(client, "responses", {"model": "tiny", "input": "x"})) == (503, "hook_failed")
+
+
+class TestAnAnswer:
+    @pytest.mark.parametrize("result", [None, 7, "text", [], {"error": "no"}, {"output": 5}, {"error": ["no"]},
+                                        {"answer_text": "x", "content_type": "text/plain"},
+                                        {"answer_file": "answer.json"}, {"answer_file": []}])  # fmt: skip
+    def test_that_is_no_response_is_shown_and_cannot_be_continued(self, client: Client, result: Any) -> None:
+        worker = offering("tiny")
+        first = post(client, "responses", {"model": "tiny", "input": "x", "background": True}).json()["id"]
+        answered(worker, result)
+        shown = client.get(f"/v1/responses/{first}")
+        assert shown.status_code == 200, shown.content
+        more = {"model": "tiny", "input": "y", "background": True, "previous_response_id": first}
+        assert post(client, "responses", more).status_code in {200, 400}
+        assert client.get(f"/v1/responses/{first}/input_items").status_code == 200
+
+    def test_that_lies_in_a_file_of_garbage_is_a_response_that_failed(self, client: Client) -> None:
+        worker = offering("tiny")
+        first = post(client, "responses", {"model": "tiny", "input": "x", "background": True}).json()["id"]
+        answered(worker, {"answer_file": "answer.json"}, file=GARBAGE)
+        shown = client.get(f"/v1/responses/{first}")
+        assert (shown.status_code, shown.json()["status"]) == (200, "failed"), shown.content
+
+
+class TestABatch:
+    @pytest.mark.parametrize(
+        "result",
+        [
+            None, 7, "text", [], {"usage": "answer.json"}, {"answer_file": "answer.json"},
+            {"answer_file": ["answer.json"]}, {"answer_text": "answer.json", "content_type": "text/plain"},
+        ],
+    )  # fmt: skip
+    def test_whose_line_was_answered_with_nonsense_ends(self, ada: User, result: Any) -> None:
+        worker = offering("tiny")
+        batch = step(made(text(line(0)), user=ada))
+        answered(worker, result)
+        ended = to_the_end(batch)
+        assert (ended.status, len(content(ended.output_file)) + len(content(ended.error_file))) == ("completed", 1)
+
+    def test_whose_answer_lies_in_a_file_of_garbage_says_so_in_the_file_of_errors(self, ada: User) -> None:
+        worker = offering("tiny")
+        batch = step(made(text(line(0)), user=ada))
+        job_id = answered(worker, {"answer_file": "answer.json"}, file=GARBAGE)
+        [error] = content(to_the_end(batch).error_file)
+        assert str(job_id) in error["error"]["message"]
+
+    def test_has_the_whole_of_an_answer_that_was_too_long_for_a_row(self, ada: User) -> None:
+        worker = offering("tiny")
+        batch = step(made(text(line(0)), user=ada))
+        cut = {"data": {"jobfarm_part": "part-1", "size": 3, "begins": "[1"}}
+        answered(worker, cut, file=b'{"data": [1]}', name=jobs.RESULT)
+        [only] = content(to_the_end(batch).output_file)
+        assert only["response"]["body"] == {"data": [1]}
