@@ -93,8 +93,10 @@ class Hook:
             try:
                 with connections.released():
                     future.set_result(self.function(*about))
-            except BaseException as error:
+            except Exception as error:
                 future.set_exception(error)
+            except BaseException as error:  # SystemExit would end the process of whoever waits
+                future.set_exception(RuntimeError(f"it raised {error!r}"))
             finally:
                 self._places.release()
 
