@@ -26,6 +26,7 @@ PRIORITY: Final = -10  # of the jobs of a batch: below that of calls whose calle
 LINES_OF_SLICE: Final = 500  # submitted in one transaction of some 30 ms
 BYTES_OF_SLICE: Final = 2_000_000  # and no more than so many, where lines are long
 MOST_AHEAD: Final = 10_000  # jobs of one person's batches that have yet to end; more are submitted as those do
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # NUL, and halves of surrogate pairs: no row can hold them
 _WINDOW: Final = re.compile(r"([1-9][0-9]{0,2})([hd])")
 
 
@@ -120,7 +121,7 @@ def line(value: object, *, endpoint: str, models: Collection[str] | None) -> Lin
     if not isinstance(value, dict):
         raise LineError("invalid_json_line", "This line is no JSON object.")
     custom_id = value.get("custom_id")
-    if not isinstance(custom_id, str) or not 1 <= len(custom_id) <= LONGEST_CUSTOM_ID or "\x00" in custom_id:
+    if not isinstance(custom_id, str) or not 1 <= len(custom_id) <= LONGEST_CUSTOM_ID or _UNSTORABLE.search(custom_id):
         why = f"custom_id: a text of 1 to {LONGEST_CUSTOM_ID} characters is needed."
         raise LineError("missing_required_parameter", why, param="custom_id")
     if value.get("method") != "POST":
@@ -166,7 +167,7 @@ def look_again_in_s(*, moved: int, outstanding: int, waited_s: float) -> float:
 
 
 def _is_too_long(text: str, longest: int) -> bool:
-    return len(text) > longest or "\x00" in text
+    return len(text) > longest or _UNSTORABLE.search(text) is not None
 
 
 def _call(body: object, *, endpoint: str, models: Collection[str] | None) -> Call:

@@ -14,7 +14,7 @@ from jobs import operations as jobs
 from jobs.models import Job, Worker
 from openai_api.operations import call_hooks
 from tests import farm
-from tests.openai_api.batching import content, line, made, offering, step, text, to_the_end
+from tests.openai_api.batching import content, line, made, offering, step, text, to_the_end, uploaded
 
 pytestmark = pytest.mark.django_db(transaction=True)
 GARBAGE = b'{"data": ['
@@ -87,6 +87,20 @@ class TestABody:
             assert answer.status_code in {200, 202, 400, 404}, (name, answer.content)
 
 
+    @pytest.mark.parametrize("value", [None, True, 7, 1e300, "", "x", "\ud800", "\x00", [], {}, {"a": "\ud800"}, {"a": 1}])
+    def test_of_a_batch_with_a_value_of_another_type_is_refused(self, client: Client, ada: User, value: Any) -> None:
+        file = uploaded(text(line(0)), user=ada).public_id
+        good = {"input_file_id": file, "endpoint": "/v1/embeddings", "completion_window": "24h", "metadata": None}
+        for name in (*good, "more"):
+            answer = post(client, "batches", {**good, name: value})
+            assert answer.status_code in {200, 400, 404}, (name, answer.content)
+
+    @pytest.mark.parametrize("path", ["files", "batches", "models", "responses/resp_1/input_items", "responses/resp_1"])
+    @pytest.mark.parametrize("query", ["after=%00", "after=%F0", "limit=x", "limit=1e9", "order=[]", "stream=%00"])
+    def test_is_asked_for_by_a_query_of_nonsense_and_says_so(self, client: Client, path: str, query: str) -> None:
+        assert client.get(f"/v1/{path}?{query}").status_code in {200, 400, 404}
+
+
 class TestAHook:
     @pytest.mark.parametrize("error", [SystemExit, StopIteration])
     def test_that_would_end_the_process_refuses_the_call(
@@ -123,6 +137,12 @@ class TestAnAnswer:
 
 
 class TestABatch:
+    @pytest.mark.parametrize("name", ["\ud800", "\x00", 7, [], {}, ""])
+    def test_whose_line_has_a_name_that_no_row_can_hold_is_refused(self, ada: User, name: Any) -> None:
+        offering("tiny")
+        batch = to_the_end(made(text(line(0, custom_id=name)), user=ada))
+        assert (batch.status, [each["param"] for each in batch.errors]) == ("failed", ["custom_id"])
+
     @pytest.mark.parametrize(
         "result",
         [
