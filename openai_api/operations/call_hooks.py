@@ -169,12 +169,14 @@ def decisions(job_ids: Collection[int]) -> dict[int, HookDecision]:
 
 
 def decide(job: "Job", answer: Any) -> None:
-    """Have the hooks decide about the answer of this job; what is stored of it is decided once. Raises HookFailed."""
+    """Have the hooks decide about the answer of this job; what is stored of it is decided once. Raises HookFailed, and
+    ContentNotKept where the answer was deleted meanwhile."""
     payload = jobs.whole_payload(job)
     path = payload["path"]
     model = domain.answering(payload, queue=job.queue)
     call = HookedCall(path=path, model=model, body=payload["body"], user=job.owner, token_id=job.token_id)
     notes, status, changed = [], None, None
+    HookDecision.objects.get_or_create(job_id=job.pk)  # so that who deletes the content waits for its lock
     try:
         for hook in _of(AFTER, path):
             if (new := hook.ask(call, copy.deepcopy(answer), check=_checked)) is not None:
@@ -184,7 +186,9 @@ def decide(job: "Job", answer: Any) -> None:
         status, notes = 400, [*notes, f"{hook.name} refused the answer: {refusal.message}"]
         changed = domain.error(refusal.message, status=400, code=refusal.code, job_id=job.pk)
     with transaction.atomic():
-        row, _ = HookDecision.objects.select_for_update().get_or_create(job_id=job.pk)
+        row = HookDecision.objects.select_for_update().get(job_id=job.pk)
+        if (now := jobs.find(job.pk)) is not None:
+            jobs.check_content(now)
         if not row.is_decided:
             row.is_decided, row.status, row.answer, row.notes = True, status, changed, [*row.notes, *notes]
             row.save()

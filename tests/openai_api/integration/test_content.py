@@ -11,6 +11,7 @@ from jobs import operations as jobs
 from jobs.models import ContentDeletion
 from jobs.operations import content
 from openai_api.models import HookDecision
+from openai_api.operations import call_hooks
 from tests import farm
 from tests.openai_api.integration.test_operations import offering
 
@@ -75,3 +76,24 @@ def test_leave_nothing_of_what_hooks_made_of_their_answers(client: Client) -> No
     content.delete_content(job_ids=[claimed.id])
     decision = HookDecision.objects.get()
     assert (decision.answer, decision.notes) == (None, ["guard"])
+
+
+def test_leave_nothing_where_it_is_deleted_while_a_hook_decides(client: Client) -> None:
+    worker = offering("tiny")
+    first = ask(client, input="Say hello.").json()
+    claimed = farm.claim_one(farm.stored_worker(worker))
+    farm.succeed(worker, claimed, {"output": SAYS, "status": "completed"})
+
+    def slow(call: call_hooks.HookedCall, answer: Any) -> Any:  # noqa: ARG001
+        return answer
+
+    def check(self: Any, *about: Any, check: Any) -> Any:
+        content.delete_content(job_ids=[claimed.id])
+        return check(self.function(*about))
+
+    hook = call_hooks.Hook(function=slow, timeout_s=2, is_required=True, paths=["responses"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(call_hooks, "AFTER", [hook])
+        patched.setattr(call_hooks.Hook, "ask", check)  # its thread would see nothing of a transaction that is open
+        assert client.get(f"/v1/responses/{first['id']}").status_code == 410
+    assert not HookDecision.objects.exclude(answer=None).exists()
