@@ -5,7 +5,8 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 
-from outbox.models import Callback, Event, Message
+from outbox.domain.messages import Status
+from outbox.models import Callback, Endpoint, Event, Message
 from scheduling.operations import keep
 
 LONGEST_JOB_DAYS = 365  # from its submission on a job may wait; its callback does as long
@@ -18,5 +19,8 @@ def _days() -> Any:
 
 
 keep("messages", Message.objects.select_for_update(skip_locked=True), by="ended_at", days=_days)
+# The endpoint was deleted at the moment at which these were written.
+_LOST = ~Exists(Endpoint.objects.filter(pk=OuterRef("endpoint_id")))
+keep("messages to nobody", Message.objects.filter(_LOST, status=Status.PENDING), by="created_at", days=_days)
 keep("events", Event.objects.filter(_SENT), by="created_at", days=_days)
 keep("callbacks", Callback.objects.all(), by="created_at", days=lambda: _days() + LONGEST_JOB_DAYS)

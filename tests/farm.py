@@ -36,6 +36,7 @@ from jobs.models import (
 from postgres import clock, connections, statements
 from scheduling import operations as scheduling
 
+S = TypeVar("S")
 T = TypeVar("T")
 PASSWORD = "correct horse battery"
 _RECORD = (
@@ -300,6 +301,29 @@ def at_once(*functions: Callable[[], T]) -> list[T]:
 
     with ThreadPoolExecutor(len(functions)) as pool:
         return [future.result(timeout=120) for future in [pool.submit(run, function) for function in functions]]
+
+
+def meanwhile(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
+    """Call the first in a transaction that commits once the second, in another session, waits for a lock or has ended."""
+    done, over = threading.Event(), threading.Event()
+
+    def hold() -> S:
+        with transaction.atomic():
+            answer = first()
+            done.set()
+            until(lambda: bool(waiting_for_locks()) or over.is_set())
+        return answer
+
+    def follow() -> T:
+        assert done.wait(30)
+        try:
+            return second()
+        finally:
+            over.set()
+
+    calls: list[Callable[[], Any]] = [hold, follow]
+    one, other = at_once(*calls)
+    return one, other
 
 
 def ended(how: str, **options: Any) -> Job:

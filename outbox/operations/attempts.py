@@ -57,7 +57,6 @@ class Claimed:
     lease: UUID
     endpoint_id: int
     attempts: int
-    is_failing: bool
     url: str = field(repr=False)
     body: bytes = field(repr=False)
     message_id: str
@@ -198,8 +197,8 @@ def _claimed(row: Any, keys: Sequence[str], failures: scheduling.Failures) -> Cl
     reason = failures.reasons.get(f"endpoint {row.endpoint_id}")
     fault = f"{UNSENT}{reason}" if reason else "" if keys else UNSIGNED
     return Claimed(
-        id=row.id, lease=row.lease, endpoint_id=row.endpoint_id, attempts=row.attempts, is_failing=row.is_failing,
-        url=row.url, body=row.body.encode(), message_id=f"msg_{row.uid.hex}", event_type=row.type, subject=row.subject,
+        id=row.id, lease=row.lease, endpoint_id=row.endpoint_id, attempts=row.attempts, url=row.url,
+        body=row.body.encode(), message_id=f"msg_{row.uid.hex}", event_type=row.type, subject=row.subject,
         occurred_at=row.occurred_at, secrets=keys, fault=fault,
     )  # fmt: skip
 
@@ -232,8 +231,8 @@ def _note(answer: Answer) -> str:
 def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> None:
     """Clear, note or end the failing of the endpoints; and leave those alone that asked for it."""
     took = {one.claimed.endpoint_id for one in ended if one.answer.is_accepted}
-    if recovered := {one.claimed.endpoint_id for one in ended if one.claimed.is_failing} & took:
-        Endpoint.objects.filter(pk__in=recovered).update(failing_since=None, last_failure="")
+    recovered = Endpoint.objects.filter(pk__in=took, failing_since__isnull=False)
+    recovered.update(failing_since=None, last_failure="")
     if failed := {one.claimed.endpoint_id: _note(one.answer) for one in ended if one.claimed.endpoint_id not in took}:
         for pk in sorted(failed):  # in one order, as several senders do it
             since = Coalesce("failing_since", Now(), output_field=DateTimeField())

@@ -4,6 +4,7 @@
 -- waits is not taken: what happened to a job arrives in order. Each message is asked for that by itself: a join was
 -- planned to read all that waits. No order is asked for but the index's: thousands may be due since one moment. Who takes
 -- one moves its next attempt past the lease, so that what a sender that was killed had becomes due again by itself.
+-- What is due at an endpoint that is disabled was under way when that happened, or written at that moment: it is dead.
 WITH room AS MATERIALIZED (
     SELECT endpoint.id, endpoint.owner_id, greatest(0, %(per_endpoint)s::bigint - under_way.count) AS places,
            CASE WHEN endpoint.owner_id IS NULL THEN %(limit)s::bigint
@@ -30,6 +31,15 @@ WITH room AS MATERIALIZED (
         LIMIT room.places
         FOR UPDATE SKIP LOCKED
     ) AS message
+), refused AS (
+    UPDATE outbox_message
+    SET status = 'dead', next_attempt_at = NULL, lease = NULL, ended_at = statement_timestamp(), note = 'Its endpoint is disabled.'
+    WHERE id = ANY (ARRAY(
+        SELECT message.id FROM outbox_endpoint AS endpoint CROSS JOIN LATERAL (
+            SELECT one.id FROM outbox_message AS one
+            WHERE one.endpoint_id = endpoint.id AND one.status = 'pending' AND one.next_attempt_at <= statement_timestamp()
+            LIMIT 1000 FOR UPDATE SKIP LOCKED) AS message
+        WHERE endpoint.status = 'disabled'))
 ), shared AS (
     SELECT id, place, places_of_owner, row_number() OVER (PARTITION BY owner_id ORDER BY place, id) AS place_of_owner
     FROM due
@@ -42,7 +52,7 @@ WITH room AS MATERIALIZED (
     RETURNING message.id, message.lease, message.event_id, message.endpoint_id, message.attempts
 )
 SELECT claimed.id, claimed.lease, claimed.endpoint_id, claimed.attempts, endpoint.url, endpoint.per_minute,
-       endpoint.failing_since IS NOT NULL AS is_failing, event.uid, event.type, event.subject, event.occurred_at,
+       event.uid, event.type, event.subject, event.occurred_at,
        CASE WHEN endpoint.with_result THEN coalesce(event.body_with_result, event.body) ELSE event.body END AS body
 FROM claimed
 JOIN outbox_endpoint AS endpoint ON endpoint.id = claimed.endpoint_id
