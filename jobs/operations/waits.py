@@ -57,6 +57,8 @@ def signal(job_id: int, name: str, data: Any = None, *, by: User | None, key: st
     payloads.encoded(data, limit_bytes=DATA_BYTES, subject="data")
     job = reads.operable(job_id, by=by, lock=True)
     if Status(job.status) in ENDED:
+        if Signal.objects.filter(job_id=job.pk, key=key).exists():
+            return False
         raise JobHasEnded
     stored, is_new = queries.store(job.pk, name=name, data=data, key=key)
     if is_new:

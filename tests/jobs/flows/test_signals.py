@@ -149,6 +149,13 @@ class TestASignal:
         with pytest.raises(JobHasEnded):
             operations.signal(job.id, "a", by=None)
 
+    def test_that_comes_again_after_the_end_is_the_one_that_it_took(self, worker: Worker) -> None:
+        """Its answer was lost, and the job went on by it, and ended, before it was sent again."""
+        job = waiting(worker)
+        assert operations.signal(job.id, "approved", by=None, key="k")
+        farm.succeed(worker, farm.claim_one(worker))
+        assert not operations.signal(job.id, "approved", by=None, key="k")
+
 
 LETTER: dict[str, Any] = {
     "properties": {
