@@ -104,6 +104,7 @@ def again(jobs: Sequence[Job], records: Sequence[JobRecord]) -> list[JobRecord]:
     steps = queries.steps([job.pk for job in jobs])
     if not steps:
         return [*records]
+    locked = queries.lock_after(steps.keys())  # while `jobs` were read their flow may have become another one
     edges = queries.after(steps)
     places = {pk: one.place_id for pk, one in queries.steps({e.after_id for of in edges.values() for e in of}).items()}
     own = {steps[job.pk].place_id: n for n, job in enumerate(jobs) if job.pk in steps}
@@ -111,8 +112,8 @@ def again(jobs: Sequence[Job], records: Sequence[JobRecord]) -> list[JobRecord]:
     made: list[JobRecord] = []
     for job, record in zip(jobs, records, strict=True):
         of = [places.get(edge.after_id, edge.after_id) for edge in edges.get(job.pk, ())]
-        made.append(record if job.pk not in steps else record._replace(
-            name=steps[job.pk].name or None, place_id=steps[job.pk].place_id, flow_id=job.flow_id,
+        made.append(record if job.pk not in locked else record._replace(
+            name=steps[job.pk].name or None, place_id=steps[job.pk].place_id, flow_id=locked[job.pk].flow_id,
             after=tuple(holders.get(place, place) for place in of if place not in own),
             after_places=tuple(own[place] for place in of if place in own),
             condition=Condition(edges[job.pk][0].condition if of else Condition.SUCCESS),

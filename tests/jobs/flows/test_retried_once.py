@@ -15,8 +15,9 @@ from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.errors import AlreadyRetried, JobsError
-from jobs.models import Job, Step, Worker
+from jobs.models import Flow, Job, Step, Worker
 from jobs.operations import bulk
+from jobs.operations.submit import submit_again
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -120,6 +121,26 @@ def test_what_was_canceled_for_its_sake_is_tried_again_once_beside_one_who_tries
         for job in jobs:
             farm.succeed(worker, job)
     assert ran in ([first], [first, second]), "once each, and the second not where its own retry was canceled meanwhile"
+
+
+def test_a_job_whose_flow_becomes_part_of_another_one_meanwhile_is_tried_again_there(worker: Worker) -> None:
+    """It was tried again in a flow of its own, with the place that it had in the other."""
+    first, second = operations.submit("work", {}, name="a").pk, operations.submit("work", {}, name="b").pk
+    for _ in range(2):
+        farm.fail(worker, farm.claim_one(worker), retryable=False)
+    later, again = farm.meanwhile(
+        lambda: operations.submit("work", {}, after=[first, second], when="ended").pk,
+        lambda: operations.retry(second, by=None).pk,
+    )
+    assert {job.flow_id for job in Job.objects.filter(pk__in=[first, second, later, again])} == {Flow.objects.get().pk}
+
+
+def test_a_job_that_comes_to_a_flow_after_it_was_read_is_tried_again_there(worker: Worker) -> None:
+    first = operations.submit("work", {}).pk
+    farm.fail(worker, farm.claim_one(worker), retryable=False)
+    read = Job.objects.whole().get(pk=first)
+    operations.submit("work", {}, after=[first], when="ended")
+    assert submit_again(read, by=None).flow_id == Flow.objects.get().pk
 
 
 def test_a_cancel_of_many_that_is_taken_back_leaves_out_what_was_tried_again_since(worker: Worker) -> None:
