@@ -5,14 +5,15 @@ kept. Conditions are registered in `alerts.registry`.
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.mail import EmailMessage
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.urls import NoReverseMatch, reverse
@@ -44,8 +45,8 @@ def make(condition: str, values: Mapping[str, Any], *, by: User) -> Rule:
     """Make a rule of FIELDS, which is judged within a minute. Raises BadRule."""
     if Rule.objects.count() >= rules.MOST_RULES:
         raise BadRule(field="number", reason=f"There are {rules.MOST_RULES} already.")
-    with transaction.atomic():
-        row = Rule(condition=condition, created_by=by, **_checked(condition, values, others=Rule.objects.all()))
+    with _one_of_its_name():
+        row = Rule(condition=condition, created_by=by, **_checked(condition, values))
         row.save(force_insert=True)
         audit.record(by, row, "Made the rule.")
         live.touch(TOPIC)
@@ -55,9 +56,9 @@ def make(condition: str, values: Mapping[str, Any], *, by: User) -> Rule:
 def change(pk: int, values: Mapping[str, Any], *, by: User) -> Rule:
     """Change FIELDS of a rule. What fires stays, and is judged by the new numbers; a rule that is disabled forgets it,
     without a message. Raises NotFound, BadRule."""
-    with transaction.atomic():
+    with _one_of_its_name():
         row = _locked(pk)
-        checked = _checked(row.condition, values, others=Rule.objects.exclude(pk=pk))
+        checked = _checked(row.condition, values)
         changed = [name for name in checked if name in FIELDS and getattr(row, name) != checked[name]]
         changed += ["webhook_url"] if "sealed_url" in checked else []
         if not checked["is_enabled"]:
@@ -112,12 +113,19 @@ def _locked(pk: int) -> Rule:
     return row
 
 
-def _checked(condition: str, values: Mapping[str, Any], *, others: "QuerySet[Rule]") -> dict[str, Any]:
+@contextmanager
+def _one_of_its_name() -> Iterator[None]:
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError:
+        raise BadRule(field="name", reason="Another rule has this name.") from None
+
+
+def _checked(condition: str, values: Mapping[str, Any]) -> dict[str, Any]:
     checked = {name: values[name] for name in FIELDS}
     checked["name"] = checked["name"].strip()
     rules.check(registry.find(condition), checked)
-    if others.filter(name=checked["name"]).exists():
-        raise BadRule(field="name", reason="Another rule has this name.")
     return checked | _webhook(values.get("webhook_url"))
 
 

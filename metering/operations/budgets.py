@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from core import audit
 from live import operations as live
@@ -117,8 +117,11 @@ def _locked(budget_id: int) -> Budget:
 def _saved(row: Budget, **options: Any) -> Budget:
     try:
         row.full_clean()
+        with transaction.atomic():
+            row.save(**options)
+    except IntegrityError:
+        raise BadBudget(field="budget", reason="There is one of this unit and period already.") from None
     except ValidationError as error:
         [(field, [reason, *_]), *_] = error.message_dict.items()
         raise BadBudget(field="budget" if field == "__all__" else field, reason=reason) from error
-    row.save(**options)
     return row

@@ -3,6 +3,7 @@
 import pytest
 
 from alerts import operations
+from alerts.errors import BadRule
 from alerts.models import Alert, Notification, Rule
 from scheduling.models import ScheduledFunction
 from tests import farm
@@ -57,3 +58,11 @@ def test_a_person_who_mutes_deletes_or_changes_meanwhile_collides_with_nobody(fi
     operations.watch()
     assert set(Alert.objects.values_list("rule", flat=True)) == {firing[0].pk, firing[3].pk, firing[4].pk}
     assert Notification.objects.filter(rule__in=firing[3:]).count() == 2
+
+
+def test_a_rule_that_two_make_at_once_is_one_and_the_other_is_refused() -> None:
+    """As by a button that was pressed twice: it was an error of the server."""
+    farm.user("boss", is_staff=True, is_superuser=True)
+    with pytest.raises(BadRule):
+        farm.meanwhile(lambda: watching.make("jobs_wait"), lambda: watching.make("jobs_wait"))
+    assert Rule.objects.count() == 1

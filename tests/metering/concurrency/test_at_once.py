@@ -20,7 +20,7 @@ from jobs.errors import JobsError, LeaseLost
 from jobs.models import Job, Worker
 from metering import operations as metering
 from metering import queries
-from metering.errors import BudgetExhausted
+from metering.errors import BadBudget, BudgetExhausted
 from metering.models import Budget, Reading, Reservation, Window
 from postgres import connections, transactions
 from tests import farm
@@ -251,3 +251,12 @@ def _end_everything(owner: User, worker: Worker) -> None:
         farm.succeed(worker, claimed, answer(20, 30))
     for pk in Job.objects.living().values_list("pk", flat=True):
         operations.cancel(pk, by=owner)
+
+
+def test_a_budget_that_two_make_at_once_is_one_and_the_other_is_refused() -> None:
+    """As by a button that was pressed twice: it was an error of the server."""
+    ada = farm.user("ada")
+    make = partial(budgets.budget, "tokens", 100, by=farm.user("root", is_staff=True, is_superuser=True), person=ada)
+    with pytest.raises(BadBudget):
+        farm.meanwhile(make, make)
+    assert Budget.objects.count() == 1
