@@ -54,4 +54,4 @@ def cancel_overflow(stored: Sequence[Stored], kinds: Mapping[str, Kind]) -> None
         surplus = max(len(living) - kind.concurrency, 0)
         own.sort(key=lambda pk: pk in ids)  # a job that became another's is as new
         if oldest := own[:-1][: min(surplus, AT_ONCE)]:
-            finish.cancel_many(oldest, by=None)
+            finish.cancel_many(oldest, by=None, is_waiting=not is_any)

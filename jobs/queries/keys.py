@@ -20,7 +20,6 @@ from postgres import clock, statements, transactions
 _WORKER = [field.attname for field in Worker._meta.concrete_fields]
 CEILING_WAIT_MS = 500  # for claims that are under way; less than the second of `deadlock_timeout`
 _CEILING = 1_784_635_253  # as jobs_open has it
-_OVERFLOW = 1_784_635_256  # submits with one concurrency key; the second number is the key's id
 _STEALING = 1_784_635_251  # the first of the two numbers that these advisory locks have; the second is the worker's
 SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
 
@@ -182,11 +181,11 @@ def delete_keys(limit: int, _: int) -> int:
 
 
 def lock_keys(ids: Iterable[int]) -> None:
-    """Wait until nobody else submits with one of these concurrency keys; it lasts until the transaction ends."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(%s, id) FROM unnest(%s::integer[]) AS id", [_OVERFLOW, sorted(ids)]
-        )
+    """Wait until nobody else submits with one of these concurrency keys; it lasts until the transaction ends. Who
+    has one snapshot collides with a submit that it does not see: the rows are written."""
+    rows = ConcurrencyKey.objects.filter(pk__in=list(ids))
+    locked = rows.select_for_update(no_key=True).order_by("kind", "queue", "name")  # as key_ids.sql has it
+    rows.filter(pk__in=[row.pk for row in locked]).update(used_at=Now())
 
 
 def living_of_key(key_id: int) -> list[LiveRow]:

@@ -8,7 +8,8 @@
 -- two ways to marks one is empty, so their orders need no merging.
 -- `lanes` is more than there are: without a LIMIT the planner would sort them all first; of one that it does not know it
 -- expects a tenth, and reads them in the index's order, as far as it has to.
--- Of a concurrency key it takes what has room (jobs_key_room): from several lanes of one key no more than from one.
+-- Of a concurrency key it takes what has room (jobs_key_room): from several lanes of one key no more than from one, and
+-- from several fair queues, each of which counts for itself.
 -- A queue with a ceiling gives as many jobs as have room; all locks of ceilings come before any job, in order of name, and
 -- only of queues in which something may be due. The function that takes them is called as a value and not as a table: a
 -- scan of a function keeps its rows in a store, 4 % of a claim of one job.
@@ -43,9 +44,12 @@ WITH me AS MATERIALIZED (
     SELECT pick.*
     FROM (SELECT *, least(room, %(limit)s::bigint) AS most FROM polled ORDER BY place) AS polled
     CROSS JOIN LATERAL (
-        SELECT fair.job_id, fair.tid, 0 AS key_id, NULL::bigint AS key_room FROM jobs_pick_fairly(
+        SELECT fair.job_id, fair.tid, keyed.key_id, keyed.room AS key_room FROM jobs_pick_fairly(
             polled.name, polled.fair, polled.most, %(worker)s::bigint, polled.satisfies, %(head_start_s)s::float8,
             %(alive_s)s::float8, %(grace_s)s::float8) AS fair
+        LEFT JOIN LATERAL (
+            SELECT one.key_id, jobs_key_room(one.key_id) AS room FROM jobs_live AS one
+            WHERE one.ctid = fair.tid AND one.key_id IS NOT NULL AND (SELECT count(*) FROM polled) > 1 OFFSET 0) AS keyed ON true
         WHERE polled.is_fair
         UNION ALL
         SELECT pick.* FROM (

@@ -36,6 +36,6 @@ def test_who_counts_what_all_jobs_keep_holds_up_no_claim() -> None:
 
 
 def test_each_purpose_has_a_number_of_its_own() -> None:
-    ours = [usage._LOCKS, waits._LOCKS, keys._CEILING, keys._OVERFLOW, keys._STEALING]
+    ours = [usage._LOCKS, waits._LOCKS, keys._CEILING, keys._STEALING]
     of_functions = [1784635252, 1784635254, 1784635255]
     assert len({*ours, *of_functions}) == len(ours) + len(of_functions)

@@ -1,5 +1,6 @@
 """Concurrency keys while all claim, finish, fail and lose at once: never more than may run, and nobody is forgotten."""
 
+import contextlib
 import random
 import threading
 from collections import Counter
@@ -12,7 +13,7 @@ from django.db import connection, transaction
 from jobs import operations
 from jobs.errors import KeyIsFull
 from jobs.models import Job, Outcome, Worker
-from postgres import connections
+from postgres import connections, transactions
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -109,3 +110,59 @@ def test_submits_at_the_same_moment_leave_no_more_than_may_live(how: str) -> Non
     made = farm.at_once(*(connections.released()(submit) for _ in range(WORKERS)))
     assert Job.objects.living().count() == 1
     assert sum(made) == (1 if how == "refuse" else WORKERS)
+
+
+def test_a_key_whose_jobs_wait_in_several_fair_queues_has_one_room_in_a_claim_of_all() -> None:
+    farm.kind(concurrency=1, concurrency_key="{account}")
+    for queue in ("left", "right"):
+        farm.kind(queue)
+        operations.set_fair(queue, "owner")
+    operations.submit_many([farm.new_job(payload={"account": 1}, queue=queue) for queue in ("left", "right", "work")])
+    worker = farm.worker("all", "left", "right", "work")
+    assert len(operations.claim(worker, limit=9)) == 1
+
+
+def test_what_begins_while_a_submit_makes_room_is_not_canceled_where_only_what_waits_is() -> None:
+    farm.kind(concurrency=1, concurrency_key="{account}", on_overflow="cancel_oldest_waiting")
+    worker = farm.worker()
+    operations.submit_many([farm.new_job(payload={"account": 1})])
+    claimed, looked = threading.Event(), threading.Event()
+
+    def claim() -> int:
+        with transaction.atomic():
+            one = farm.claim_one(worker)
+            claimed.set()
+            farm.until(farm.waiting_for_locks, what="the submit that would cancel it")
+        return one.id
+
+    def submit() -> int:
+        assert claimed.wait(30)
+        [made] = operations.submit_many([farm.new_job(payload={"account": 1})])
+        looked.set()
+        return int(str(made))
+
+    first, second = farm.at_once(claim, submit)
+    assert farm.statuses([first, second]) == ["in_progress", "pending"]
+
+
+@pytest.mark.parametrize("how", ["cancel_oldest_waiting", "refuse"])
+def test_a_mutation_that_began_before_another_submit_of_the_key_counts_it(how: str) -> None:
+    farm.kind(concurrency=1, concurrency_key="{account}", on_overflow=how)
+    [known] = operations.submit_many([farm.new_job(payload={"account": 1})])
+    operations.cancel(int(str(known)), by=None)
+    began, submitted = threading.Event(), threading.Event()
+
+    def submit() -> None:
+        assert began.wait(30)
+        operations.submit_many([farm.new_job(payload={"account": 1})])
+        submitted.set()
+
+    def mutation() -> None:
+        Job.objects.count()
+        began.set()
+        assert submitted.wait(30)
+        with contextlib.suppress(KeyIsFull):
+            operations.submit_many([farm.new_job(payload={"account": 1})])
+
+    farm.at_once(submit, lambda: transactions.serializable(mutation))
+    assert Job.objects.living().count() == 1
