@@ -186,7 +186,9 @@ ACCOUNT_REAUTHENTICATION_REQUIRED = True  # for addresses and accounts of provid
 ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]
 ACCOUNT_AUTHENTICATED_LOGIN_REDIRECTS = False  # guests may log in; our views send the others on
 # For two of allauth's accounts.limits has stricter ones; `login_failed` is then about codes of second factors alone.
-ACCOUNT_RATE_LIMITS = {"login": None, "signup": None, "login_failed": "10/m/ip,10/h/key"}
+ACCOUNT_RATE_LIMITS = {
+    "login": None, "signup": None, "login_failed": "10/m/ip,10/h/key", "reset_password": "20/h/ip,5/h/key",
+}  # fmt: skip
 SOCIALACCOUNT_ADAPTER = "accounts.views.single_sign_on.Adapter"
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True  # of verified addresses
 REMOTE_USER_HEADER: str = _ENV["REMOTE_USER_HEADER"]

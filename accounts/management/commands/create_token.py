@@ -27,7 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *, person: User, **options: Any) -> None:
         """Make the token; the sentence goes to stderr, so that `key=$(manage.py create_token USER)` works."""
-        asked = {name: options[name] for name in ("name", "days", "keep_content")}
-        token, key = operations.create_token(person, scopes=options["scope"] or domain.SCOPES, **asked)
+        values = {name: options[name] for name in ("name", "days", "keep_content")}
+        token, key = operations.create_token(person, scopes=options["scope"] or domain.SCOPES, **values)
         self.stderr.write(f"API token “{token.name}” of {person.get_username()}; it is not shown again:")
         self.stdout.write(key)

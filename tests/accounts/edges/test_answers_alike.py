@@ -26,9 +26,9 @@ ODD = ["[]", "{}", "7", "null", '"x"', '{"id": 1, "rawId": 1, "response": []}', 
 def seen(act: Callable[[Client], Any]) -> tuple[int, int, str]:
     """Statements of an answer, its status, and where it leads."""
     browser = Client()
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as statements:
         answer = act(browser)
-    return len(asked), answer.status_code, answer.headers.get("Location", "")
+    return len(statements), answer.status_code, answer.headers.get("Location", "")
 
 
 class TestAnswers:
@@ -110,12 +110,12 @@ class TestNextPages:
         with_app()
         log_in(client)
         client.post(CODE_PAGE, {"code": code()})
-        asked = {"next": target}
+        query = {"next": target}
         for answer in (
-            client.get("/accounts/login/", asked),
-            client.get("/accounts/sign-up/", asked),
-            client.get("/accounts/guest/", asked),
-            client.post("/accounts/2fa/reauthenticate/", asked | {"code": code(steps=1)}),
-            client.post("/accounts/confirm/", asked | {"password": farm.PASSWORD}),
+            client.get("/accounts/login/", query),
+            client.get("/accounts/sign-up/", query),
+            client.get("/accounts/guest/", query),
+            client.post("/accounts/2fa/reauthenticate/", query | {"code": code(steps=1)}),
+            client.post("/accounts/confirm/", query | {"password": farm.PASSWORD}),
         ):
             assert (answer.status_code, "evil" in answer.headers["Location"]) == (302, False)

@@ -1,6 +1,7 @@
 """What people are sent by mail: a link to a new password, and one that proves whose an address is."""
 
 import re
+import time
 
 import pytest
 from allauth.account.models import EmailAddress
@@ -70,6 +71,14 @@ class TestANewPassword:
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
         assert client.post(RESET, {"email": "ada@example.com"}).status_code == 302
         assert "A mail could not be sent: account/email/password_reset_key" in caplog.text
+
+    def test_is_mailed_to_an_address_five_times_an_hour(self, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each link is good: who is sent five by a stranger is shut out by none."""
+        now = time.time()
+        for minute in range(10):
+            monkeypatch.setattr("allauth.core.internal.ratelimit.time.time", lambda minute=minute: now + 60 * minute)
+            Client(REMOTE_ADDR=f"10.0.0.{minute}").post(RESET, {"email": "ada@example.com"})
+        assert len(mail.outbox) == 5
 
     def test_is_not_offered_where_the_farm_sends_no_mail(self, client: Client, settings: Settings) -> None:
         settings.HAS_MAIL_SERVER = False
