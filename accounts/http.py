@@ -146,11 +146,8 @@ class TokenAuth(HttpBearer):
 
 
 class SessionAuth(APIKeyCookie):
-    """The session of somebody who is logged in here with a browser, with the CSRF token where something changes.
-
-    django-ninja's own class looks at the CSRF token before it knows whether there is a session, so that a call without
-    any key gets 403 where the truth is 401.
-    """
+    """The session of somebody who is logged in here with a browser, with the CSRF token where something changes. At
+    that django-ninja's own class looks first: a call without any key would get 403 where the truth is 401."""
 
     param_name = settings.SESSION_COOKIE_NAME
 

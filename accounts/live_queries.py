@@ -10,11 +10,9 @@ MEMBER = "member"
 
 
 @live_query(
-    "group-members",
-    topics=lambda group_id: [f"group:{group_id}"],
-    audiences=(MEMBER,),
+    "group-members", topics=lambda group_id: [f"group:{group_id}"], audiences=(MEMBER,),
     template="accounts/live/members.html",
-)
+)  # fmt: skip
 def group_members(*, group_id: int) -> Mapping[str, Any] | None:
     """Everybody in a group; who has been in it longest comes first and keeps it."""
     group = Group.objects.filter(pk=group_id).first()

@@ -18,7 +18,6 @@ from accounts.operations.logins import (
     DAY_MIN,
     SEALER,
     begin_log_in,
-    begin_sign_up,
     close_other_ways_in,
     end_log_in,
     ensure_administrator,

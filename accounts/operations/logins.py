@@ -172,12 +172,6 @@ def ensure_administrator() -> tuple[User, bool]:
     raise IntegrityError("no free name for an administrator among admin, admin-2 to admin-99")
 
 
-def begin_sign_up(*, address: str) -> None:
-    """Count a try of this address (a key), whatever becomes of it: nobody finds out by the thousand which names are
-    taken. Raises RateLimited."""
-    ratelimits.limit(limits.SIGN_UP_TRY, key=address, throws=True)
-
-
 def sign_up(user: User, *, guest: User | None = None) -> User:
     """Store somebody new, whose name and password were found good.
 

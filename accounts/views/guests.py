@@ -36,11 +36,10 @@ STEP: Final = 6
 _TURN: Final = 2 * math.pi
 
 
-class _Forgotten(forms.TextInput):
-    """A field that does not show what was typed before: the next picture has other letters."""
+class _Forgotten(forms.PasswordInput):
+    """A field that does not show what was typed before, as one of passwords: the next picture has other letters."""
 
-    def format_value(self, value: Any) -> None:
-        """Nothing."""
+    input_type = "text"
 
 
 class GuestForm(forms.Form):

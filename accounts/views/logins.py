@@ -26,11 +26,13 @@ from django.views.generic import View
 
 from accounts import domain, operations
 from accounts.errors import AccountsError, LinkSpent, SignUpClosed, SingleSignOnOnly
+from accounts.limits import SIGN_UP_TRY
 from accounts.views import closed, single_sign_on, ways_in
 from core import pages
 from live import addresses
 from postgres import clock
 from ratelimits import http as limits
+from ratelimits import operations as ratelimits
 
 logger = logging.getLogger(__name__)
 _WAYS = {"socialaccount": "single sign-on", "mfa": "second factor", "password_reset": "password by mail"}
@@ -100,7 +102,7 @@ class SignUp(_ForVisitors, SignupView):  # type: ignore[misc]
     form_class = SignUpForm
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        operations.begin_sign_up(address=limits.address(request))
+        ratelimits.limit(SIGN_UP_TRY, key=limits.address(request), throws=True)
         answer: HttpResponse = super().post(request, *args, **kwargs)
         return answer
 

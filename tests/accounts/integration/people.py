@@ -4,8 +4,9 @@ from captcha.models import CaptchaStore
 from django.contrib.auth.models import User
 from django.test import Client
 
-from accounts import operations
+from accounts import limits, operations
 from accounts.views.logins import Adapter
+from ratelimits import operations as ratelimits
 from tests import farm
 
 HERE = "address:10.0.0.1"
@@ -24,7 +25,7 @@ def guest(*, address: str = HERE) -> User:
 
 def sign_up(username: str = "ada", *, address: str = HERE, email: str | None = None, guest: User | None = None) -> User:
     """Somebody new, with farm.PASSWORD."""
-    operations.begin_sign_up(address=address)
+    ratelimits.limit(limits.SIGN_UP_TRY, key=address, throws=True)
     person = User(username=Adapter().clean_username(username), email=User.objects.normalize_email(email))
     person.set_password(farm.PASSWORD)
     return operations.sign_up(person, guest=guest)
