@@ -40,7 +40,7 @@ class TokenForm(forms.Form):
     keep_content = forms.TypedChoiceField(
         label="How long are prompts, answers, output and files kept?",
         choices=[("", "As long as the job"), ("no", "Minutes after its end")], required=False,
-        coerce=lambda kept: kept != "no", empty_value=True,
+        coerce=lambda kept: kept != "no", empty_value=True,  # type: ignore[arg-type]  # any value, by Django's docs
     )  # fmt: skip
     days = forms.TypedChoiceField(
         label="How long is it valid?",

@@ -43,7 +43,7 @@ POST /accounts/2fa/webauthn/reauthenticate/                          in   403  3
 GET  /accounts/confirm/                                              in   403  200  200  200  in   200  200  403
 POST /accounts/confirm/                                              in   403  302  302  302  in   302  302  403
 GET  /accounts/email/                                                in   403  200  200  200  in   200  200  200
-POST /accounts/email/                                                in   403  302+ 302+ 302+ in   302+ 302+ 302+
+POST /accounts/email/                                                in   403  302  302  302  in   302  302  302+
 GET  /accounts/email/<str:key>/                                      200  200  200  200  200  200  200  200  200
 GET  /accounts/email/sent/                                           200  200  200  200  200  200  200  200  200
 GET  /accounts/groups/                                               in   200  200  200  200  in   200  200  200

@@ -1,6 +1,7 @@
 """Accounts at identity providers that somebody connects and removes: what that asks, and which lines it leaves."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -37,15 +38,15 @@ def provider(process: Provider, settings: Settings) -> Provider:
     return process
 
 
-def connect(browser: Client, sub: str = "1") -> httpx.Response:
+def connect(browser: Client, sub: str = "1") -> Any:
     """Let the provider name this person to somebody who is in; the last answer of the farm."""
     start = browser.post("/accounts/oidc/sso/login/?process=connect")
     back = httpx.post(start.headers["Location"], data={"sub": sub}).headers["Location"]
     return browser.get(path_of(back))
 
 
-def confirm(browser: Client, page: str = CONNECTIONS) -> httpx.Response:
-    return browser.post(f"/accounts/confirm/?next={page}", {"password": farm.PASSWORD})
+def confirm(browser: Client, page: str = CONNECTIONS) -> None:
+    browser.post(f"/accounts/confirm/?next={page}", {"password": farm.PASSWORD})
 
 
 class TestConnecting:
