@@ -93,7 +93,7 @@ def _end(jobs: Sequence[Any], *, to: Status, errors: Mapping[int, str]) -> None:
         return
     ids = [job.id for job in jobs]
     quotas.give_back_of_unstarted(jobs)
-    (moves.expire if to is Status.TIMED_OUT else moves.cancel_pending)(ids)
+    moves.end_waiting(ids, to)
     hooks.changed(ids)
     hooks.ended_waiting(jobs, to=to, errors=errors)
     events.ended_waiting(ids)

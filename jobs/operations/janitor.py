@@ -77,6 +77,8 @@ def tend_lanes(*, between: Callable[[], None] = lambda: None) -> int:
     with failures.aside("owners that are paused no more"):
         for queue in lane_queries.keep_paused():
             hooks.available(queue)
+    with failures.aside("shares of what waits for later"):
+        lane_queries.keep_served()
     for name, chore in registry.CHORES.items():
         with failures.aside(name):
             chore()

@@ -266,14 +266,14 @@ def _set_key_paused(key_id: int, *, word: str, by: User | None) -> None:
     row = keys.set_key_paused(key_id, paused=word == "paused", by=by)
     if row is not None:
         audit.record(by, row, word)
-        for queue in keys.queues_of_key(key_id):
+        for queue in keys.queues_of(key=key_id):
             live.touch(f"queue:{queue}", "queues", "jobs")
             hooks.available(queue)
 
 
 @transactions.retried
 def _set_owner_paused(owner: User, *, paused: bool, by: User | None) -> bool:
-    queues = lane_queries.queues_of_owner(owner.pk)
+    queues = keys.queues_of(owner=owner.pk)
     if not lane_queries.set_owner_paused(owner, paused=paused, by=by):
         return False
     audit.record(by, owner, f"jobs {'paused' if paused else 'resumed'}")

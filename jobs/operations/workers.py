@@ -106,7 +106,7 @@ def _check_quotas(owner: User, *, more: int) -> None:
         used = keys.workers_of(owner.pk)
         requested.append((Quota(resource="workers", of="owner", quota=most_workers, used=used), 1))
     if most_queues is not None and more:
-        used = keys.queues_of(owner.pk)
+        used = keys.queues_made_by(owner.pk)
         requested.append((Quota(resource="new queues", of="owner", quota=most_queues, used=used), more))
     quotas.refuse_first(requested)
 
@@ -123,7 +123,7 @@ def _with_room(worker: Worker, queues: Sequence[str]) -> list[str]:
     most, owner = quotas.bound("QUEUES_PER_OWNER"), worker.owner
     if owner is None or most is None or reads.is_operator(owner) or not (new := _new_queues(queues)):
         return list(queues)
-    left_out = new[max(0, most - keys.queues_of(owner.pk)) :]
+    left_out = new[max(0, most - keys.queues_made_by(owner.pk)) :]
     return [queue for queue in queues if queue not in left_out]
 
 

@@ -54,7 +54,7 @@ def workers_of(owner_id: int) -> int:
     return Worker.objects.filter(is_new, owner=owner_id).count()
 
 
-def queues_of(owner_id: int) -> int:
+def queues_made_by(owner_id: int) -> int:
     """How many queues came into being with this person's workers."""
     return Queue.objects.filter(made_by=owner_id).count()
 
@@ -156,9 +156,9 @@ def set_key_paused(key_id: int, *, paused: bool, by: User | None) -> Concurrency
     return row
 
 
-def queues_of_key(key_id: int) -> list[str]:
-    """The queues in which jobs with this key wait."""
-    waiting = LiveRow.objects.filter(key=key_id, lease_secret=None)
+def queues_of(**whose: int) -> list[str]:
+    """The queues in which jobs of this `owner`, or with this `key`, wait."""
+    waiting = LiveRow.objects.filter(lease_secret=None, **whose)
     return list(waiting.order_by("queue").values_list("queue", flat=True).distinct())
 
 

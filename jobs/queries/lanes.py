@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
-from jobs.models import Live, Mark, PausedOwner
+from jobs.models import Mark, PausedOwner
 from postgres import statements, transactions
 
 
@@ -53,6 +53,11 @@ def keep_paused() -> list[str]:
     return [row.queue for row in statements.load("jobs", "keep_paused").run()]
 
 
+def keep_served() -> None:
+    """Let what waits for a later moment in fair queues have been served as much as who is next there now."""
+    statements.load("jobs", "keep_served").run()
+
+
 def set_owner_paused(owner: User, *, paused: bool, by: User | None) -> bool:
     """Pause this person's jobs, or end that; whether that changed anything."""
     rows = PausedOwner.objects.filter(owner=owner)
@@ -63,12 +68,6 @@ def set_owner_paused(owner: User, *, paused: bool, by: User | None) -> bool:
 
 def pause_of(owner: User) -> PausedOwner | None:
     return PausedOwner.objects.select_related("paused_by").filter(owner=owner).first()
-
-
-def queues_of_owner(owner_id: int) -> list[str]:
-    """The queues in which jobs of this person wait."""
-    waiting = Live.objects.filter(owner=owner_id, lease_secret=None)
-    return list(waiting.order_by("queue").values_list("queue", flat=True).distinct())
 
 
 def part(job_ids: Sequence[int]) -> None:

@@ -272,9 +272,9 @@ def jobs_others_could_take(jobs: Sequence[tuple[Row, Sequence[int]]]) -> set[int
     return {row.job_id for row in rows}
 
 
-def cancel_pending(job_ids: Sequence[int]) -> int:
-    """End these waiting jobs as canceled; how many rows that changed."""
-    return _end_waiting(job_ids, Status.CANCELED)
+def end_waiting(job_ids: Sequence[int], status: Status) -> int:
+    """End these waiting jobs as canceled or timed out; how many rows that changed."""
+    return len(statements.load("jobs", "end_waiting").run({"ids": list(job_ids), "status": status.value}))
 
 
 def followers_now_due(job_ids: Sequence[int]) -> list[Row]:
@@ -290,11 +290,6 @@ def note_detail(job_id: int, detail: str) -> None:
 def lock_expired(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
     """Lock waiting jobs whose time to start has passed, except these ids, and those somebody else has locked."""
     return statements.load("jobs", "lock_expired").run({"limit": limit, "but_for": list(but_for)})
-
-
-def expire(job_ids: Sequence[int]) -> int:
-    """End these waiting jobs as timed out; how many rows that changed."""
-    return _end_waiting(job_ids, Status.TIMED_OUT)
 
 
 def retain(*, age_s: float, limit: int, skip: int = 0) -> list[Row]:
@@ -342,10 +337,6 @@ def _claimed_before(worker: Worker, request: UUID) -> statements.Call:
     confirm_s = settings.JOBFARM["HEARTBEAT_S"]
     params = {"worker": worker.pk, "request": request, "confirm_s": confirm_s, "results_bytes": RESULTS_BYTES}
     return statements.load("jobs", "claimed_before"), params
-
-
-def _end_waiting(job_ids: Sequence[int], status: Status) -> int:
-    return len(statements.load("jobs", "end_waiting").run({"ids": list(job_ids), "status": status.value}))
 
 
 def _array(numbers: Sequence[int]) -> str:

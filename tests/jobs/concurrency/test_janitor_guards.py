@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from jobs import operations
+from jobs.domain.states import Status
 from jobs.errors import OutputGap
 from jobs.models import Job, OutputChunk, Suspension
 from jobs.queries import bulks, moves, waits
@@ -177,8 +178,8 @@ class TestOfJobsThatDoNotStandSo:
 
     @pytest.mark.parametrize(
         "write",
-        [moves.expire, moves.cancel_pending, lambda ids: bulks.change_waiting(ids, priority=9)],
-        ids=["expire", "cancel_pending", "change_waiting"],
+        [lambda ids: moves.end_waiting(ids, Status.CANCELED), lambda ids: bulks.change_waiting(ids, priority=9)],
+        ids=["end_waiting", "change_waiting"],
     )
     def test_none_is_written_but_what_waits(
         self, jobs: tuple[int, int, int], write: Callable[[list[int]], int]
