@@ -173,7 +173,7 @@ def bound_keys(queue: str, most: int | None, *, by: User | None = None) -> None:
     has a concurrency of its own keeps it. Raises UnknownQueue, InvalidValue. What runs goes on, and counts."""
     if most is not None and not 1 <= most <= HIGHEST_CEILING:
         raise InvalidValue(field="of_key", why=f"from 1 to {HIGHEST_CEILING}, got {most}")
-    row = _locked(queue)
+    row = _locked(queue, keys=True)
     if row.of_key == most:
         return
     audit.record(by, row, f"bound of each concurrency key set to {most}")
@@ -284,8 +284,8 @@ def _set_owner_paused(owner: User, *, paused: bool, by: User | None) -> bool:
     return True
 
 
-def _locked(queue: str) -> Queue:
-    row = None if "\x00" in queue else keys.lock_queue(queue)
+def _locked(queue: str, **more: bool) -> Queue:
+    row = None if "\x00" in queue else keys.lock_queue(queue, **more)
     if row is None:
         raise UnknownQueue(queue=queue)
     return row

@@ -108,8 +108,9 @@ def all_queues() -> list[str]:
     return list(Queue.objects.values_list("name", flat=True))
 
 
-def lock_queue(name: str) -> Queue | None:
-    return Queue.objects.select_for_update().filter(name=name).first()
+def lock_queue(name: str, *, keys: bool = False) -> Queue | None:
+    """Lock a queue for who changes it, with `keys` also for who submits with a new concurrency key of it."""
+    return Queue.objects.select_for_update(no_key=not keys).filter(name=name).first()
 
 
 def set_paused(name: str, *, paused: bool, by: User | None = None) -> None:

@@ -1,6 +1,6 @@
 -- The ids of concurrency keys. One that was not used within an hour is noted as used, so that retention leaves it, one whose
 -- kind has another bound by now gets that, and a new one is made: in order, so that two submits cannot deadlock. A queue's
--- keys have the queue's bound.
+-- keys have the queue's bound, whose row is locked for a new one: who sets a bound waits, and finds the key.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT kind, queue, name, CASE WHEN kind = '' THEN (
                SELECT one.of_key FROM jobs_queue AS one WHERE one.name = given.queue) ELSE bound END AS bound
@@ -13,7 +13,10 @@ WITH given AS MATERIALIZED (
     WHERE key.used_at > statement_timestamp() - interval '1 hour' AND key.bound IS NOT DISTINCT FROM given.bound
 ), made AS (
     INSERT INTO jobs_concurrencykey (kind, queue, name, bound, used_at)
-    SELECT kind, queue, name, bound, statement_timestamp() FROM given
+    SELECT kind, queue, name, CASE WHEN kind = '' THEN (
+               SELECT one.of_key FROM jobs_queue AS one WHERE one.name = given.queue FOR KEY SHARE) ELSE bound END,
+           statement_timestamp()
+    FROM given
     WHERE NOT EXISTS (SELECT FROM known WHERE (known.kind, known.queue, known.name) = (given.kind, given.queue, given.name))
     ORDER BY kind, queue, name
     ON CONFLICT (kind, queue, name) DO UPDATE SET bound = excluded.bound, used_at = excluded.used_at

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -41,7 +42,7 @@ def owners(worker: Worker, count: int) -> Counter[str]:
     return found
 
 
-def submit(name: str, **options: object) -> None:
+def submit(name: str, **options: Any) -> None:
     farm.submit(20, owner=User.objects.filter(username=name).first() or farm.user(name), **options)
 
 

@@ -126,7 +126,7 @@ def test_what_begins_while_a_submit_makes_room_is_not_canceled_where_only_what_w
     farm.kind(concurrency=1, concurrency_key="{account}", on_overflow="cancel_oldest_waiting")
     worker = farm.worker()
     operations.submit_many([farm.new_job(payload={"account": 1})])
-    claimed, looked = threading.Event(), threading.Event()
+    claimed = threading.Event()
 
     def claim() -> int:
         with transaction.atomic():
@@ -138,7 +138,6 @@ def test_what_begins_while_a_submit_makes_room_is_not_canceled_where_only_what_w
     def submit() -> int:
         assert claimed.wait(30)
         [made] = operations.submit_many([farm.new_job(payload={"account": 1})])
-        looked.set()
         return int(str(made))
 
     first, second = farm.at_once(claim, submit)
@@ -166,3 +165,22 @@ def test_a_mutation_that_began_before_another_submit_of_the_key_counts_it(how: s
 
     farm.at_once(submit, lambda: transactions.serializable(mutation))
     assert Job.objects.living().count() == 1
+
+
+def test_a_key_that_is_made_while_its_queue_gets_a_bound_has_that() -> None:
+    farm.kind(concurrency_key="{account}")
+    made, bounded = threading.Event(), threading.Event()
+
+    def submit() -> None:
+        with transaction.atomic():
+            operations.submit_many([farm.new_job(payload={"account": 1}) for _ in range(3)])
+            made.set()
+            farm.until(lambda: farm.waiting_for_locks() or bounded.is_set())
+
+    def bound() -> None:
+        assert made.wait(30)
+        operations.bound_keys("work", 1)
+        bounded.set()
+
+    farm.at_once(submit, bound)
+    assert len(operations.claim(farm.worker(), limit=9)) == 1
