@@ -21,7 +21,7 @@ from webhooks.domain.deliveries import LONGEST, Source, Status, within
 from webhooks.errors import BadSignature, NoSecret
 from webhooks.models import Secret
 from webhooks.operations import attempts, secrets
-from webhooks.operations.deliveries import drain_soon, touch
+from webhooks.operations.deliveries import drain_soon, text, touch
 from webhooks.queries import inbox
 from webhooks.queries.inbox import NewDelivery
 from webhooks.sources import configs, requests
@@ -145,7 +145,7 @@ def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None
 def _stored_headers(request: Request) -> dict[str, str]:
     headers = requests.redacted(request.headers)
     if "event" in request.query:
-        headers["?event"] = request.query["event"][:LONGEST]
+        headers["?event"] = text(request.query["event"], LONGEST)
     return headers
 
 

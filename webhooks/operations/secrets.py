@@ -71,11 +71,13 @@ def add(source: Source, secret: str | None = None, *, name: str = "", by: User |
     scheme.check_secret(plaintext, source=source)
     fingerprint = _SEALER.fingerprint(plaintext)
     with transaction.atomic():
-        if live_secrets().filter(source=source, fingerprint=fingerprint).exists():
+        is_known = live_secrets().filter(source=source, fingerprint=fingerprint).exists()
+        row, is_new = Secret.objects.get_or_create(
+            source=source, fingerprint=fingerprint, retired_at=None,
+            defaults={"name": name[:100], "sealed": _SEALER.seal(plaintext)},
+        )  # fmt: skip
+        if is_known or not is_new:
             raise BadSecret(source=source, reason="the source has it already")
-        row = Secret.objects.create(
-            source=source, name=name[:100], sealed=_SEALER.seal(plaintext), fingerprint=fingerprint
-        )
         audit.record(by, row, f"Added the secret {fingerprint} of {source}")
         _touch(source)
     return row, plaintext

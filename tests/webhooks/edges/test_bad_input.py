@@ -5,6 +5,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -40,6 +41,10 @@ class TestEverySource:
         assert answer.status_code == 200
         assert "set-cookie" not in answer.headers
         assert answer.json() == ({} if source is Source.SANDBOX_HOOKS else {"status": "received"})
+
+    def test_takes_what_has_a_nul_in_its_query(self, client: httpx.Client, secrets: Secrets, source: Source) -> None:
+        """It was answered 503, and its sender came again and again."""
+        assert post(client, replace(right(source, secrets), query={"event": "\x00"})).status_code == 200
 
     def test_refuses_what_is_unsigned_stores_nothing_and_counts_it(
         self, client: httpx.Client, secrets: Secrets, source: Source

@@ -2,15 +2,18 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 
 import httpx
 import pytest
 from django.db import connection
 
 from postgres import clock
+from tests import farm
 from tests.servers import serve
 from tests.webhooks.edges.sender import post, sample, signed
 from webhooks.domain.deliveries import Source
+from webhooks.errors import BadSecret
 from webhooks.models import Delivery, Refusal, SandboxToken, Secret
 from webhooks.operations import create_token, revoke_tokens, secrets
 
@@ -191,3 +194,11 @@ def _status(client: httpx.Client, body: dict[str, str], headers: dict[str, str])
 
 def _body(number: int) -> tuple[dict[str, object]]:
     return ({"type": "test.event", "n": number},)
+
+
+def test_a_secret_that_two_add_at_once_is_one_and_the_other_is_refused() -> None:
+    """As by a button that was pressed twice: it was an error of the server."""
+    add = partial(secrets.add, GITHUB, "a secret that somebody wrote themselves")
+    with pytest.raises(BadSecret):
+        farm.meanwhile(add, add)
+    assert Secret.objects.count() == 1
