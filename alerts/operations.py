@@ -266,7 +266,6 @@ def _record(rule: Rule, event: str, alerts: Sequence[Alert], *, omitted: int = 0
 RETRY: Final = scheduling.Retry(max_attempts=7, first=10, base=4)
 _FORGOTTEN: Final = timedelta(days=1)  # far longer than all tries take
 SEALER: Final = Sealer(b"jobfarm alerts webhook addresses v1")
-_TOPIC: Final = "alerts"
 
 
 @scheduling.action(timeout=60, retry=RETRY, idempotent=True)
@@ -303,7 +302,7 @@ def send_all(rule: Rule, text: Text) -> list[int]:
 @scheduling.mutation
 def record_sent(*, notification: int) -> None:
     _pending(notification).update(status=NotificationStatus.SENT, ended_at=Now(), error="")
-    live.touch(_TOPIC)
+    live.touch(TOPIC)
 
 
 @scheduling.mutation
@@ -312,14 +311,14 @@ def record_failure(*, notification: int, error: str, attempt: int) -> None:
     is_last = attempt >= RETRY.max_attempts
     ended: dict[str, Any] = {"status": NotificationStatus.FAILED, "ended_at": Now()} if is_last else {}
     _pending(notification).update(tries=attempt, error=error[:300], **ended)
-    live.touch(_TOPIC)
+    live.touch(TOPIC)
 
 
 @scheduling.mutation
 def fail_forgotten() -> int:
     """Messages that were to be sent and were not, for example because their actions were canceled, count as failed; how
     many."""
-    live.touch(_TOPIC)
+    live.touch(TOPIC)
     rows = Notification.objects.filter(status=NotificationStatus.PENDING, created_at__lt=Now() - _FORGOTTEN)
     return rows.update(status=NotificationStatus.FAILED, ended_at=Now(), error="Nobody sent it within a day.")
 

@@ -304,7 +304,7 @@ def at_once(*functions: Callable[[], T]) -> list[T]:
 
 
 def meanwhile(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
-    """Call the first in a transaction that commits once the second, in another session, waits for a lock or has ended."""
+    """Call the first in a transaction that commits once the second, in another session, waits for a lock or is over."""
     done, over = threading.Event(), threading.Event()
 
     def hold() -> S:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any, Final
 
 from django.contrib.auth.models import User
@@ -26,16 +27,6 @@ from postgres import statements
 
 MOST_ATTEMPTS: Final = 2_000
 AT_ONCE: Final = 50  # ended jobs in one transaction: each may have MOST_OUT that come after it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowingStep:
-    """A job that was let go; without a `queue` one that left a note."""
-
-    id: int
-    queue: str | None
-    due_at: datetime | None
-    is_later: bool | None
 
 
 def lock_after(job_ids: Collection[int]) -> dict[int, statements.Row]:
@@ -104,10 +95,10 @@ def close_edges(ended: Sequence[int]) -> list[statements.Row]:
     return statements.load("jobs", "close_edges").run({"ids": list(ended)})
 
 
-def as_step(row: Mapping[str, Any]) -> FollowingStep:
+def as_step(row: Mapping[str, Any]) -> SimpleNamespace:
     """A row of `close_edges` that another statement brought as JSON."""
     due_at = None if row["due_at"] is None else datetime.fromisoformat(row["due_at"])
-    return FollowingStep(id=row["id"], queue=row["queue"], due_at=due_at, is_later=row["is_later"])
+    return SimpleNamespace(**{**row, "due_at": due_at})
 
 
 def after_ends(ended: Sequence[int]) -> list[int]:
