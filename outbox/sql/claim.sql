@@ -37,8 +37,8 @@ WITH room AS MATERIALIZED (
     WHERE id = ANY (ARRAY(
         SELECT message.id FROM outbox_endpoint AS endpoint CROSS JOIN LATERAL (
             SELECT one.id FROM outbox_message AS one
-            WHERE one.endpoint_id = endpoint.id AND one.status = 'pending' AND one.next_attempt_at <= statement_timestamp()
-            LIMIT 1000 FOR UPDATE SKIP LOCKED) AS message
+            WHERE one.endpoint_id = endpoint.id AND one.status = 'pending' AND one.next_attempt_at < statement_timestamp()
+            LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED) AS message
         WHERE endpoint.status = 'disabled'))
 ), shared AS (
     SELECT id, place, places_of_owner, row_number() OVER (PARTITION BY owner_id ORDER BY place, id) AS place_of_owner
