@@ -84,7 +84,7 @@ def test_leave_nothing_where_it_is_deleted_while_a_hook_decides(client: Client) 
     claimed = farm.claim_one(farm.stored_worker(worker))
     farm.succeed(worker, claimed, {"output": SAYS, "status": "completed"})
 
-    def slow(call: call_hooks.HookedCall, answer: Any) -> Any:  # noqa: ARG001
+    def slow(call: call_hooks.HookedCall, answer: Any) -> Any:
         return answer
 
     def check(self: Any, *about: Any, check: Any) -> Any:

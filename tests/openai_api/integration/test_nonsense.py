@@ -86,8 +86,7 @@ class TestABody:
             )  # fmt: skip
             assert answer.status_code in {200, 202, 400, 404}, (name, answer.content)
 
-
-    @pytest.mark.parametrize("value", [None, True, 7, 1e300, "", "x", "\ud800", "\x00", [], {}, {"a": "\ud800"}, {"a": 1}])
+    @pytest.mark.parametrize("value", [None, True, 7, 1e300, "x", "\ud800", "\x00", [], {}, {"a": "\ud800"}, {"a": 1}])
     def test_of_a_batch_with_a_value_of_another_type_is_refused(self, client: Client, ada: User, value: Any) -> None:
         file = uploaded(text(line(0)), user=ada).public_id
         good = {"input_file_id": file, "endpoint": "/v1/embeddings", "completion_window": "24h", "metadata": None}
