@@ -116,13 +116,14 @@ class Introduction:
         if self._facts.get("models"):
             await self._say({**self._facts, "leaving": True})
 
-    async def _served(self) -> tuple[dict[str, list[str]], float | None]:
+    async def _served(self) -> tuple[dict[str, Any], float | None]:
         """Which models this worker serves, as facts, and after how many seconds to ask again; None: it serves none."""
         if not self._handlers.serve_models:
             return {}, None
         models = announced(await self._handlers.models())
         loaded = announced(await self._handlers.loaded())
-        named = {"models": models, **({"loaded": loaded} if loaded else {})}
+        more = {"loaded": loaded or None, "cache_used": await self._handlers.cache_used()}
+        named = {"models": models} | {name: value for name, value in more.items() if value is not None}
         return named, MODELS_EVERY_S if models else NO_MODELS_EVERY_S
 
     async def _say(self, fields: Mapping[str, Any]) -> None:

@@ -56,6 +56,11 @@ class Handlers(dict[str, Handler]):
         sources = [function.loaded for function in self.values() if hasattr(function, "loaded")]
         return list(dict.fromkeys([name for source in sources for name in await source()]))
 
+    async def cache_used(self) -> float | None:
+        """Which share of the cache of prompts is in use, of the fullest server, where one can tell."""
+        shares = [await function.cache_used() for function in self.values() if hasattr(function, "cache_used")]
+        return max((share for share in shares if share is not None), default=None)
+
 
 def is_async(function: Handler) -> bool:
     """Whether it is an async function, also behind a partial or as `__call__`."""

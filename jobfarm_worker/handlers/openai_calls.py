@@ -1,8 +1,10 @@
 """`openai`: calls of OpenAI's API, word for word, answered by any server that speaks it (Ollama, vLLM, llama.cpp)."""
 
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +19,7 @@ from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context
 from jobfarm_worker.handlers.retrying import DELAYS_S, retried
 from jobfarm_worker.handlers.servers import (
+    Answer,
     BrokenStreamError,
     Connection,
     Request,
@@ -32,6 +35,11 @@ COUNT_TOKENS = "messages/count_tokens"
 ESTIMATED = "Estimated by the length of the texts: the model server does not count tokens."
 UNKNOWN = frozenset({404, 405, 501})  # how servers answer at an address that they do not have
 PASSING = frozenset({408, 409, 425, 429, 502, 503, 504})  # what says nothing about the address
+# The newer and the older name of vLLM's, and that of llama.cpp until May 2025. Of several engines each has a line.
+_CACHE = re.compile(
+    r"^(?:vllm:(?:kv|gpu)_cache_usage_perc|llamacpp:kv_cache_usage_ratio)(?:\{.*\})? ([0-9.]+(?:e-[0-9]+)?)$",
+    re.MULTILINE,
+)
 _BROKEN = 502  # of an error in mid-stream, which has no status
 log = logging.getLogger("jobfarm_worker")
 
@@ -67,12 +75,23 @@ class OpenAICalls:
 
     async def loaded(self) -> list[str]:
         """The models that the server has in memory; none of a server that does not say, as Ollama does."""
+        with suppress(ServerError, ValueError):
+            return _names((await self._beside("api/ps")).json(), among="models", field="name")
+        return []
+
+    async def cache_used(self) -> float | None:
+        """Which share of its cache of prompts the server's running calls hold, in tenths; None of a server that does
+        not say, as vLLM does."""
+        with suppress(ServerError, ValueError):
+            shares = map(float, _CACHE.findall((await self._beside("metrics")).text))
+            return max((int(10 * min(1.0, share)) / 10 for share in shares), default=None)
+        return None
+
+    async def _beside(self, path: str) -> Answer:
+        """What the server says beside its `/v1`. Raises ServerError."""
         root = replace(self._server, url=self._server.url.removesuffix("/v1"))
-        try:
-            async with root.opened(timeout_s=MODELS_S) as connection:
-                return _names(await connection.get("api/ps"), among="models", field="name")
-        except (ServerError, ValueError):
-            return []
+        async with root.opened(timeout_s=MODELS_S) as connection:
+            return await connection.fetch(path)
 
     async def __call__(self, job: Job) -> Any:
         path, body = call_of(job.payload, queue=job.queue)

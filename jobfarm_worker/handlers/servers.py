@@ -111,8 +111,12 @@ class Connection:
 
     async def get(self, path: str) -> Any:
         """The JSON at this address. Raises what `post` raises, and ValueError where it is none."""
+        return (await self.fetch(path)).json()
+
+    async def fetch(self, path: str) -> Answer:
+        """What stands at this address. Raises what `post` raises."""
         async with self._answering("GET", path) as response:
-            return (await _read(response)).json()
+            return await _read(response)
 
     async def post(self, request: Request) -> Answer:
         """The answer to this call. Raises StatusError, UnansweredError, BrokenStreamError."""

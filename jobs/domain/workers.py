@@ -40,6 +40,7 @@ class Facts:
     gpus: tuple[Gpu, ...] = ()
     models: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
+    cache_used: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     stuck: tuple[int, ...] = ()
     leaving: bool = False

@@ -62,6 +62,7 @@ class WorkerFacts(models.Model):
         models.CharField(max_length=200),
         default=list, db_default=[], help_text="Those of its models that are in memory.",
     )  # fmt: skip
+    cache_used = models.FloatField(null=True, help_text="Which share of its server's cache of prompts is in use.")
     stuck = ArrayField(
         models.BigIntegerField(),
         default=list, db_default=[], help_text="Jobs that were taken from it and whose handlers run on in their slots.",

@@ -74,5 +74,5 @@ from jobs.queries.reads import errors as last_errors
 from jobs.queries.reads import is_operator as sees_all
 from jobs.queries.rollups import first_event, moments
 from jobs.queries.submits import Stored
-from jobs.queries.workers import OfferedModel, held_by, offered_models, workers_of
+from jobs.queries.workers import OfferedModel, Offering, held_by, offered_models, workers_of
 from jobs.registry import CHECKS, CHORES, CONTENT

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from core.values import BIGINT, INTEGER, Body, Name, Text, Whole
+from core.values import BIGINT, INTEGER, Body, Name, Number, Text, Whole
 from jobs import operations
 from jobs.domain import labels as domain
 from jobs.domain.workers import Facts, Gpu
@@ -47,6 +47,11 @@ class Hello(Body):
         default=[],
         description="Those of its models that are in memory: jobs that prefer that come here first.",
         examples=[["llama3.2"]],
+    )
+    cache_used: Annotated[Number, Field(ge=0, le=1)] | None = Field(
+        None,
+        description="Which share of its server's cache of prompts is in use: a full one attracts no calls.",
+        examples=[0.4],
     )
     labels: Annotated[dict[Text, Text], Field(max_length=domain.MOST_LABELS)] = Field(
         default={},

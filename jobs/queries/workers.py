@@ -41,13 +41,21 @@ class Lately:
         return self.succeeded + self.failed
 
 
+class Offering(NamedTuple):
+    """How many jobs a worker runs at a time and how full its cache of prompts is, if it says that; and whether it has
+    a model in memory."""
+
+    slots: int | None
+    cache_used: float | None
+    is_loaded: bool
+
+
 class OfferedModel(NamedTuple):
-    """Since when a worker announces the model; and by id the workers that do and are not away: how many jobs each runs
-    at a time, if it says that, and whether it has the model in memory. Who is away ended, was not seen lately, or waits
-    for its model server."""
+    """Since when a worker announces the model; and by id the workers that do and are not away. Who is away ended, was
+    not seen lately, or waits for its model server."""
 
     since: datetime
-    workers: dict[int, tuple[int | None, bool]]
+    workers: dict[int, Offering]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +88,12 @@ def offered_models(user: User, *, away_s: float) -> dict[str, OfferedModel]:
     theirs = Worker.objects.filter(Q(owner=None) | Q(owner=user), *is_near, revoked_at=None, drained_at=None)
     workers = theirs.annotate(is_away=ExpressionWrapper(is_away, BooleanField()))
     offered: dict[str, OfferedModel] = {}
-    facts = ("facts__models", "facts__loaded", "facts__reported_at", "facts__concurrency", "is_away")
-    for pk, queues, models, loaded, reported_at, slots, away in workers.values_list("pk", "queues", *facts):
+    facts = [f"facts__{name}" for name in ("models", "loaded", "reported_at", "concurrency", "cache_used")]
+    for pk, queues, models, loaded, reported_at, *said, away in workers.values_list("pk", "queues", *facts, "is_away"):
         for model in models:
             if queue_of_model(model) in queues:
                 since, others = offered.get(model, OfferedModel(reported_at, {}))
-                there = {} if away else {pk: (slots, model in loaded)}
+                there = {} if away else {pk: Offering(*said, model in loaded)}
                 offered[model] = OfferedModel(min(since, reported_at), others | there)
     return dict(sorted(offered.items()))
 

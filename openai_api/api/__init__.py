@@ -52,20 +52,13 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
         return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, again=again)
     repeatable = None if key is None else jobs.repeatable(user, key, http.fingerprint(request, call))
     call, notes = call_hooks.before(call, user=user, token_id=token_id)
-    lookup = (
-        cache.Lookup(status="")
-        if not http.wants_cache(request)
-        else cache.look(call, user=user, token_id=token_id, labels=labels, is_kept=http.keeps_content(request))
-    )
+    lookup = _look(request, call, labels)
     limits = {http.CACHE: lookup.status} if lookup.status else {}
     if lookup.job_id is not None:
         return http.waits(
-            operations.find(lookup.job_id, path=path, user=user),
-            user_id=user.pk,
-            is_stream=call.is_stream,
-            is_kept=True,
-            limits=limits,
-        )
+            operations.find(lookup.job_id, path=path, user=user), user_id=user.pk, is_stream=call.is_stream,
+            is_kept=True, limits=limits,
+        )  # fmt: skip
     new: list[operations.Made] = []
 
     def submit() -> list[int]:
@@ -135,6 +128,13 @@ def list_input_items(request: HttpRequest, response_id: int) -> HttpResponse:
     """What the model got for a response, the latest first unless `order` says otherwise."""
     items = operations.input_items(response_id, user=_user(request))
     return http.response(response_id, http.page(http.Listing.model_validate(request.GET.dict()), items))
+
+
+def _look(request: HttpRequest, call: domain.Call, labels: dict[str, Any]) -> cache.Lookup:
+    if not http.wants_cache(request):
+        return cache.Lookup(status="")
+    options = {"token_id": people.token_id(request), "is_kept": http.keeps_content(request)}
+    return cache.look(call, user=_user(request), labels=labels, **options)
 
 
 def _model(name: str, created: float) -> dict[str, Any]:

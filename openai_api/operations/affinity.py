@@ -18,7 +18,7 @@ from openai_api.models import KnownBeginning
 
 KEPT: Final = timedelta(hours=1)
 MOST: Final = 100_000  # rows; those used last stay, when retention has run
-Offering = Mapping[int, tuple[int | None, bool]]  # workers, as jobs.OfferedModel has them
+FULL: Final = 0.9  # of a cache that running calls hold: what is in it besides soon gives way, and calls wait for room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Preference:
             )
 
 
-def preference(call: Call, workers: Offering, *, user: User) -> Preference:
+def preference(call: Call, workers: Mapping[int, jobs.Offering], *, user: User) -> Preference:
     """Which of the workers that offer its model this call prefers. Where one worker does, nothing is read."""
     if len(workers) < 2:
         return Preference()
@@ -50,11 +50,12 @@ def preference(call: Call, workers: Offering, *, user: User) -> Preference:
     worker = next((served[job_id] for job_id in job_ids if served.get(job_id) in workers), None)
     if worker is None:
         return Preference(stored=keys.stored)
-    held, slots = jobs.held_by(workers), {one: most for one, (most, _) in workers.items()}
-    if not affinity.is_too_busy(worker, jobs=held, slots=slots):
+    held, slots = jobs.held_by(workers), {one: each.slots for one, each in workers.items()}
+    full = {one for one, each in workers.items() if (each.cache_used or 0) >= FULL}
+    if worker not in full and not affinity.is_too_busy(worker, jobs=held, slots=slots):
         return Preference(worker=worker, stored=keys.stored)
     # Where no other has the model loaded, preferring that would be to wait for this one in any case.
-    others = [one for one, (_, is_loaded) in workers.items() if is_loaded and one != worker]
+    others = [one for one, each in workers.items() if each.is_loaded and one not in full | {worker}]
     is_for_loaded = any(affinity.has_room(one, jobs=held, slots=slots) for one in others)
     return Preference(is_for_loaded=is_for_loaded, stored=keys.stored)
 

@@ -38,7 +38,7 @@ class CallableName:
     after so many seconds; `workers` offer the first, as `jobs.OfferedModel` has them: none while they start anew."""
 
     since: datetime
-    workers: Mapping[int, tuple[int | None, bool]]
+    workers: Mapping[int, jobs.Offering]
     steps: Sequence[Alias]
     is_alias: bool = True
 
@@ -49,7 +49,7 @@ class CallableName:
     @property
     def is_loaded(self) -> bool:
         """Whether one of them has it in memory."""
-        return any(is_loaded for _, is_loaded in self.workers.values())
+        return any(each.is_loaded for each in self.workers.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ class ModelServer:
         self.requests: list[dict[str, Any]] = []
         self.url = ""
         self.has: set[str] = set()  # which addresses, of those that not all servers have
+        self.beside: dict[str, str] = {}  # what stands at other addresses
         self.headers: list[dict[str, str]] = []
         self.refused: list[str] = []
         self.to_empty = refusal(400, "No.")  # how it answers an empty call at an address that it has
@@ -54,6 +55,9 @@ class ModelServer:
         if scope["path"] == "/v1/models":
             listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]}
             await self._send(send, Script([json.dumps(listed).encode()], headers=JSON))
+            return
+        if scope["path"] in self.beside:
+            await self._send(send, Script([self.beside[scope["path"]].encode()], headers=JSON))
             return
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         fields = _fields(headers.get("content-type", ""), body)

@@ -175,6 +175,14 @@ class TestAWorkerThatHasTheBeginning:
         offering("other", loaded=("tiny",))
         assert submitted(call("one", "answer", "three"), ada).requirement.prefers == {"loaded": "tiny"}
 
+    @pytest.mark.parametrize(("cache_used", "name"), [(0.8, "hot"), (0.9, None), (1.0, None)])
+    def test_whose_cache_is_full_attracts_no_calls(
+        self, ada: User, hot: Worker, cold: Worker, cache_used: float, name: str | None
+    ) -> None:
+        served(call("one"), ada, hot)
+        jobs.introduce(hot, Facts(models=("tiny",), concurrency=8, cache_used=cache_used))
+        assert preferred(submitted(call("one", "answer", "two"), ada)) == name
+
 
 class TestWhatItCosts:
     def test_is_nothing_where_one_worker_has_the_model(self, ada: User, hot: Worker) -> None:

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
+from django.urls import reverse
 
 from accounts import operations as accounts
 from jobfarm_client.command_line import _conditions
@@ -80,11 +81,15 @@ class TestApi:
     def test_takes_labels_with_hello_and_shows_them(self, root: User) -> None:
         worker, key = operations.create_worker("gpu", queues=["work"])
         browser = Client(headers={"Authorization": f"Bearer {key}"})
-        body = {"labels": {"vram": "24", "region": "home"}, "models": ["tiny"], "loaded": ["tiny"]}
+        body = {"labels": {"vram": "24", "region": "home"}, "models": ["tiny"], "loaded": ["tiny"],
+                "cache_used": 0.4}  # fmt: skip
         assert browser.post("/api/v1/worker/hello", body, content_type="application/json").status_code == 200
         shown = _api(root, "get", f"workers/{worker.pk}").json()
         assert shown["labels"] == {"region": "home", "vram": "24"}
         assert shown["about"]["loaded"] == ["tiny"]
+        pages = Client()
+        pages.force_login(root)
+        assert "Cache of prompts in use</dt><dd>40 %" in pages.get(reverse("jobs:worker", args=[worker.pk])).text
         refused = browser.post("/api/v1/worker/hello", {"labels": {"loaded": "x"}}, content_type="application/json")
         assert refused.status_code == 422
 

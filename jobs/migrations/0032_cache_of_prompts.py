@@ -1,0 +1,13 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("jobs", "0031_steps_after_as_a_value")]
+
+    operations = [
+        migrations.AddField(
+            "workerfacts",
+            "cache_used",
+            models.FloatField(null=True, help_text="Which share of its server's cache of prompts is in use."),
+        )
+    ]
