@@ -89,11 +89,12 @@ def offered_models(user: User, *, away_s: float) -> dict[str, OfferedModel]:
     workers = theirs.annotate(is_away=ExpressionWrapper(is_away, BooleanField()))
     offered: dict[str, OfferedModel] = {}
     facts = [f"facts__{name}" for name in ("models", "loaded", "reported_at", "concurrency", "cache_used")]
-    for pk, queues, models, loaded, reported_at, *said, away in workers.values_list("pk", "queues", *facts, "is_away"):
+    rows = workers.values_list("pk", "queues", *facts, "is_away")
+    for pk, queues, models, loaded, reported_at, slots, cache_used, away in rows:
         for model in models:
             if queue_of_model(model) in queues:
                 since, others = offered.get(model, OfferedModel(reported_at, {}))
-                there = {} if away else {pk: Offering(*said, model in loaded)}
+                there = {} if away else {pk: Offering(slots, cache_used, model in loaded)}
                 offered[model] = OfferedModel(min(since, reported_at), others | there)
     return dict(sorted(offered.items()))
 

@@ -133,8 +133,8 @@ def list_input_items(request: HttpRequest, response_id: int) -> HttpResponse:
 def _look(request: HttpRequest, call: domain.Call, labels: dict[str, Any]) -> cache.Lookup:
     if not http.wants_cache(request):
         return cache.Lookup(status="")
-    options = {"token_id": people.token_id(request), "is_kept": http.keeps_content(request)}
-    return cache.look(call, user=_user(request), labels=labels, **options)
+    token_id, is_kept = people.token_id(request), http.keeps_content(request)
+    return cache.look(call, user=_user(request), token_id=token_id, labels=labels, is_kept=is_kept)
 
 
 def _model(name: str, created: float) -> dict[str, Any]:
