@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0031_steps_after_as_a_value")]
+    dependencies = [("jobs", "0032_nobody_saves_up")]
 
     operations = [
         migrations.AddField(
