@@ -25,6 +25,11 @@ _read: Final = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # (va
 Brought = tuple[Mapping[int, "list[CameAfter]"], Mapping[int, Suspension], Mapping[int, Checkpoint]]
 
 
+def _if_any(description: str, **more: Any) -> Any:
+    """A field that is absent where it has nothing to say: most jobs have none of these."""
+    return Field(description=description, exclude_if=lambda value: not value, **more)
+
+
 @dataclass(slots=True, kw_only=True)
 class InputFile:
     """An input file of a job, for its worker to fetch."""
@@ -35,11 +40,10 @@ class InputFile:
     type: Annotated[str, Field(description="As the uploaded file's name promises.", examples=["audio/ogg"])]
     at: Annotated[
         list[list[str | int]] | None,
-        Field(
-            description="Where it belongs in the payload, of which it is a long part: names and places in lists. It is "
+        _if_any(
+            "Where it belongs in the payload, of which it is a long part: names and places in lists. It is "
             "JSON, and `payload` has a placeholder there. Those with shorter paths go first. Absent of all others.",
             examples=[None],
-            exclude_if=lambda at: at is None,
         ),
     ] = None
 
@@ -55,10 +59,9 @@ class CameAfter:
     result: Any
     is_too_long: Annotated[
         bool,
-        Field(
-            description="Its result is not here, since the results before it and it are longer than the 4 MB "
-            "that a claim brings of them, or those of all its jobs than 64 MB. Absent otherwise.",
-            exclude_if=lambda is_too_long: not is_too_long,
+        _if_any(
+            "Its result is not here, since the results before it and it are longer than the 4 MB "
+            "that a claim brings of them, or those of all its jobs than 64 MB. Absent otherwise."
         ),
     ] = False
 
@@ -108,15 +111,9 @@ class ClaimedJob:
     traceparent: Annotated[
         str | None, Field(description="The trace that the job was submitted in (W3C Trace Context), if in one.")
     ] = None
-    files: Annotated[
-        list[InputFile] | None,
-        Field(description="Its input files; absent where it has none.", exclude_if=lambda files: not files),
-    ] = None
+    files: Annotated[list[InputFile] | None, _if_any("Its input files; absent where it has none.")] = None
     after: Annotated[
-        list[CameAfter] | None,
-        Field(
-            description="What it comes after in its flow; absent where that is nothing.", exclude_if=lambda it: not it
-        ),
+        list[CameAfter] | None, _if_any("What it comes after in its flow; absent where that is nothing.")
     ] = None
     checkpoint: Annotated[
         Any,
@@ -127,33 +124,24 @@ class ClaimedJob:
     ] = None
     children: Annotated[
         int,
-        Field(
-            description="How many jobs it had submitted when it kept that: the next one has this `position`. Absent: "
-            "none.",
-            exclude_if=lambda children: not children,
-        ),
+        _if_any("How many jobs it had submitted when it kept that: the next one has this `position`. Absent: none."),
     ] = 0
     signal: Annotated[
         WaitedFor | None,
-        Field(
-            description="What came of its last wait for a signal, or that the time of any wait ran out; else absent.",
-            exclude_if=lambda signal: signal is None,
-        ),
+        _if_any("What came of its last wait for a signal, or that the time of any wait ran out; else absent."),
     ] = None
     has_ceiling: Annotated[
         bool,
-        Field(
-            description="What runs of its queue is bounded, or it has a concurrency key: it counts from now on, so "
-            "begin it, or give it back (`unclaim`). Absent otherwise.",
-            exclude_if=lambda has_ceiling: not has_ceiling,
+        _if_any(
+            "What runs of its queue is bounded, or it has a concurrency key: it counts from now on, so "
+            "begin it, or give it back (`unclaim`). Absent otherwise."
         ),
     ] = False
     is_shared: Annotated[
         bool,
-        Field(
-            description="Its queue is shared out by the time that jobs run, and it may lie ready: say `ran_s` with "
-            "its end. Absent otherwise.",
-            exclude_if=lambda is_shared: not is_shared,
+        _if_any(
+            "Its queue is shared out by the time that jobs run, and it may lie ready: say `ran_s` with "
+            "its end. Absent otherwise."
         ),
     ] = False
 
