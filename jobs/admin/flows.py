@@ -3,7 +3,6 @@
 import json
 import uuid
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
@@ -12,18 +11,17 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from unfold.admin import ModelAdmin
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from core import audit, people
 from core.json_fields import StrictJSON
 from jobs import operations
+from jobs.admin.kinds import Named, new_cron
 from jobs.errors import JobsError
 from jobs.models import FlowTemplate, Job
 from jobs.operations.from_crons import start_flow
 from ratelimits.errors import RateLimitsError
-from scheduling import registry
 
 
 class FlowTemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
@@ -73,7 +71,7 @@ class StartForm(forms.Form):
 
 
 @admin.register(FlowTemplate)
-class FlowTemplateAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+class FlowTemplateAdmin(Named):
     """Flows that are started by people, crons, rules and the API."""
 
     form = FlowTemplateForm
@@ -85,10 +83,6 @@ class FlowTemplateAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no ty
     def get_queryset(self, request: HttpRequest) -> QuerySet[FlowTemplate]:
         """The list reads no jobs: one whose jobs cannot be read is its own fault alone."""
         return super().get_queryset(request).defer("placeholders", "jobs")  # type: ignore[no-any-return]
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:  # noqa: ARG002  # the admin's
-        """Crons, rules and callers name it, so the name stays."""
-        return ["name"] if obj else []
 
     @action(description="Start…", url_path="start", permissions=["view"])  # type: ignore[untyped-decorator]
     def start(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -112,9 +106,7 @@ class FlowTemplateAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no ty
     def by_cron(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The form of a new cron that starts it."""
         template = self.get_object(request, object_id)
-        args = {"template": object_id, "values": template.placeholders if template else {}}
-        begin = {"function": registry.dotted_name(start_flow), "arguments_text": json.dumps(args, indent=2)}
-        return HttpResponseRedirect(f"{reverse('admin:scheduling_cron_add')}?{urlencode(begin)}")
+        return new_cron(start_flow, {"template": object_id, "values": template.placeholders if template else {}})
 
 
 def _started(request: HttpRequest, template: FlowTemplate, values: dict[str, Any]) -> HttpResponse:

@@ -1,6 +1,7 @@
 """Kinds of jobs that people make."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -60,8 +61,21 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
             self.add_error(None, str(error))
 
 
+class Named(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+    """Rows that jobs, crons, rules and callers know by their name, so the name stays."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:  # noqa: ARG002  # the admin's
+        return ["name"] if obj else []
+
+
+def new_cron(function: Any, args: Mapping[str, Any]) -> HttpResponse:
+    """The form of a new cron that calls this with these arguments."""
+    begin = {"function": registry.dotted_name(function), "arguments_text": json.dumps(args, indent=2)}
+    return HttpResponseRedirect(f"{reverse('admin:scheduling_cron_add')}?{urlencode(begin)}")
+
+
 @admin.register(Kind)
-class KindAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+class KindAdmin(Named):
     """Kinds for those who only write workers; kinds declared in code are not here."""
 
     form = KindForm
@@ -75,13 +89,7 @@ class KindAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     @action(description="Submit by a cron…", url_path="by-cron")  # type: ignore[untyped-decorator]
     def by_cron(self, request: HttpRequest, object_id: str) -> HttpResponse:  # noqa: ARG002  # the admin's
         """The form of a new cron that submits jobs of this kind."""
-        args = {"kind": object_id, "payload": {}, "unique_key": f"cron {object_id}"}
-        begin = {"function": registry.dotted_name(submit_job), "arguments_text": json.dumps(args, indent=2)}
-        return HttpResponseRedirect(f"{reverse('admin:scheduling_cron_add')}?{urlencode(begin)}")
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:  # noqa: ARG002  # the admin's
-        """Jobs say their kind by name, so the name stays."""
-        return ["name"] if obj else []
+        return new_cron(submit_job, {"kind": object_id, "payload": {}, "unique_key": f"cron {object_id}"})
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         """Never: waiting jobs would lose their rules."""
