@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from jobs.domain.states import LIVE
 from jobs.errors import InvalidValue, NotUnique
@@ -49,26 +49,22 @@ def submit_job(
     return job.pk
 
 
+_TYPES: Final[Mapping[str, Any]] = {
+    "kind": str,
+    "tags": list | None,
+    "job_priority": int | None,
+    **dict.fromkeys(("job_queue", "unique_key", "on_conflict"), str | None),
+    **dict.fromkeys(("debounce", "requires", "prefers"), dict | None),
+}
+
+
 def check(args: Mapping[str, Any]) -> None:
     """Raise what `submit_job` would raise for these arguments, as far as that can be known before it runs."""
-    for name, types in (
-        ("kind", str),
-        ("job_queue", str | None),
-        ("unique_key", str | None),
-        ("on_conflict", str | None),
-        ("debounce", dict | None),
-        ("job_priority", int | None),
-        ("requires", dict | None),
-        ("prefers", dict | None),
-        ("tags", list | None),
-    ):
+    for name, types in _TYPES.items():
         if not isinstance(args.get(name), types):
             raise InvalidValue(field=name, why=f"got {args.get(name)!r}")
-    check_submit(
-        args["kind"], args["payload"], queue=args.get("job_queue"), priority=args.get("job_priority"),
-        requires=args.get("requires"), prefers=args.get("prefers"), unique_key=args.get("unique_key"),
-        on_conflict=args.get("on_conflict"), debounce=args.get("debounce"), tags=args.get("tags"),
-    )  # fmt: skip
+    options: dict[str, Any] = {name.removeprefix("job_"): args.get(name) for name in _TYPES if name != "kind"}
+    check_submit(args["kind"], args["payload"], **options)
 
 
 @mutation
