@@ -1,7 +1,7 @@
 """Pages of queues; and of whom, and with which concurrency key, jobs are paused."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -32,16 +32,16 @@ def queue(request: HttpRequest, name: str) -> HttpResponse:
     return _page(request, name)
 
 
-@access.action("jobs:queue")
-def pause(request: HttpRequest, name: str) -> str:
-    operations.pause(name, by=access.runner(request))
-    return "Paused: none of its jobs is claimed any more. Jobs in progress continue."
+def _acting(page: str, operation: Callable[..., None], sentence: str, *, of: Any = str, at: str = "") -> access.Act:
+    """Do it to what is named in the address: to what `of` makes of that."""
 
+    @access.action(page, at=at)
+    def act(request: HttpRequest, **named: Any) -> str:
+        by, [name] = access.runner(request), named.values()
+        operation(of(name), by=by)
+        return sentence
 
-@access.action("jobs:queue")
-def resume(request: HttpRequest, name: str) -> str:
-    operations.resume(name, by=access.runner(request))
-    return "Resumed."
+    return act
 
 
 @access.action("jobs:queue")
@@ -100,20 +100,6 @@ def resume_owner(request: HttpRequest, owner_id: int) -> HttpResponse:
     return _owner_done(request, owner_id, operations.resume_owner, "Resumed.")
 
 
-@access.action("jobs:job", at="#concurrency-key")
-def pause_key(request: HttpRequest, job_id: int) -> str:
-    by = access.runner(request)
-    operations.pause_key(_key_of(job_id), by=by)
-    return "Paused: no job with this concurrency key is claimed."
-
-
-@access.action("jobs:job", at="#concurrency-key")
-def resume_key(request: HttpRequest, job_id: int) -> str:
-    by = access.runner(request)
-    operations.resume_key(_key_of(job_id), by=by)
-    return "Resumed."
-
-
 def _page(
     request: HttpRequest, name: str, *, form: CeilingForm | None = None, order: OrderForm | None = None
 ) -> HttpResponse:
@@ -143,3 +129,12 @@ def _key_of(job_id: int) -> int:
     key_id = get_object_or_404(Live.objects.exclude(key=None), pk=job_id).key_id
     assert key_id is not None
     return key_id
+
+
+pause = _acting(
+    "jobs:queue", operations.pause, "Paused: none of its jobs is claimed any more. Jobs in progress continue."
+)
+resume = _acting("jobs:queue", operations.resume, "Resumed.")
+_KEYS: Final[dict[str, Any]] = {"of": _key_of, "at": "#concurrency-key"}
+pause_key = _acting("jobs:job", operations.pause_key, "Paused: no job with this concurrency key is claimed.", **_KEYS)
+resume_key = _acting("jobs:job", operations.resume_key, "Resumed.", **_KEYS)
