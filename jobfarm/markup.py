@@ -29,9 +29,11 @@ def in_our_words(text: str) -> str:
 
 
 @register.simple_block_tag
-def page_head(content: str, title: str, /, before: str = "", lead: str = "") -> SafeString:
-    """What a page is, in a word `before` its name and a sentence; its content is what can be done with it."""
-    heading = format_html('<span class="soft">{}</span> {}', before, title) if before else title
+def page_head(content: str, title: str, /, before: str | int = "", lead: str = "") -> SafeString:
+    """What a page is, in a word or its number `before` its name and a sentence; its content is what can be done with
+    it."""
+    word = f"#{before}" if isinstance(before, int) else before
+    heading = format_html('<span class="soft">{}</span> {}', word, title) if word else title
     actions = format_html('<div class="row">{}</div>', content) if content.strip() else ""
     sentence = format_html('<p class="lead">{}</p>', lead) if lead else ""
     return format_html('<div class="page-head"><h1>{}</h1>{}{}</div>', heading, actions, sentence)

@@ -15,6 +15,9 @@ def test_a_page_begins_with_what_it_is_and_what_can_be_done() -> None:
         '<div class="page-head"><h1><span class="soft">Queue</span> &lt;a&gt;</h1>'
         '<div class="row"> <a>Pause</a> </div><p class="lead">Of jobs.</p></div>'
     )
+    assert '<span class="soft">#7</span> &lt;a&gt;' in rendered(
+        "{% page_head name before=7 %}{% endpage_head %}", name="<a>"
+    )
     assert rendered('{% page_head "Jobs" %} {% endpage_head %}') == '<div class="page-head"><h1>Jobs</h1></div>'
 
 
