@@ -44,12 +44,11 @@ WITH me AS MATERIALIZED (
     SELECT pick.*
     FROM (SELECT *, least(room, %(limit)s::bigint) AS most FROM polled ORDER BY place) AS polled
     CROSS JOIN LATERAL (
-        SELECT fair.job_id, fair.tid, keyed.key_id, keyed.room AS key_room FROM jobs_pick_fairly(
+        SELECT fair.job_id, fair.tid, CASE WHEN cardinality(%(queues)s::text[]) > 1 THEN jobs_key_at(fair.tid) END AS key_id,
+               CASE WHEN cardinality(%(queues)s::text[]) > 1 THEN jobs_key_room(jobs_key_at(fair.tid)) END AS key_room
+        FROM jobs_pick_fairly(
             polled.name, polled.fair, polled.most, %(worker)s::bigint, polled.satisfies, %(head_start_s)s::float8,
             %(alive_s)s::float8, %(grace_s)s::float8) AS fair
-        LEFT JOIN LATERAL (
-            SELECT one.key_id, jobs_key_room(one.key_id) AS room FROM jobs_live AS one
-            WHERE one.ctid = fair.tid AND one.key_id IS NOT NULL AND (SELECT count(*) FROM polled) > 1 OFFSET 0) AS keyed ON true
         WHERE polled.is_fair
         UNION ALL
         SELECT pick.* FROM (

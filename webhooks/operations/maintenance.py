@@ -173,19 +173,26 @@ def _secrets() -> tuple[set[str], set[str]]:
 
 MOST: Final = 5000
 _LONGEST: Final = 255
-Offered = list[str | None]  # a model: its name, its owner, and when it was made in ISO 8601
 _LATEST: Final = 253_402_300_799  # the end of the year 9999, in seconds since 1970
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    name: str
+    owned_by: str
+    made_at: datetime | None
+
+
 def read(document: Any) -> list[Offered]:
-    """The models in an answer to GET /models, each name once, in the server's order: name, owner, made at. Raises
-    ValueError for what is no such answer. An entry without a usable id is left out."""
+    """The models in an answer to GET /models, each name once, in the server's order. Raises ValueError for what is no
+    such answer. An entry without a usable id is left out."""
     if not isinstance(document, Mapping) or not isinstance(document.get("data"), list):
         raise ValueError("the answer has no list named data")  # noqa: TRY004 (it is the value that came)
     by_name: dict[str, Offered] = {}
     for entry in document["data"][:MOST]:
         if isinstance(entry, Mapping) and (name := _text(entry.get("id"))):
-            by_name.setdefault(name, [name, _text(entry.get("owned_by")), _moment(entry.get("created"))])
+            made_at, owner = _moment(entry.get("created")), _text(entry.get("owned_by"))
+            by_name.setdefault(name, Offered(name=name, owned_by=owner, made_at=made_at))
     return list(by_name.values())
 
 
@@ -193,9 +200,9 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST else ""
 
 
-def _moment(value: Any) -> str | None:
+def _moment(value: Any) -> datetime | None:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return datetime.fromtimestamp(value, UTC).isoformat() if is_number and 0 < value <= _LATEST else None
+    return datetime.fromtimestamp(value, UTC) if is_number and 0 < value <= _LATEST else None
 
 
 if TYPE_CHECKING:
@@ -219,11 +226,12 @@ def refresh_model_catalog() -> dict[str, Any]:
     return results
 
 
-def _noted(url: str, answer: list[Offered] | BaseException) -> int | str:
+def _noted(url: str, answer: Sequence[Offered] | BaseException) -> int | str:
     try:
         if isinstance(answer, BaseException):
             raise answer
-        return note_answer(url=url, models=answer)
+        models = [[one.name, one.owned_by, one.made_at.isoformat() if one.made_at else None] for one in answer]
+        return note_answer(url=url, models=models)
     except Exception as error:
         if scheduling.is_away(error):
             raise
@@ -234,8 +242,8 @@ def _noted(url: str, answer: list[Offered] | BaseException) -> int | str:
 
 
 @scheduling.mutation
-def note_answer(*, url: str, models: list[Offered]) -> int:
-    """Keep what a server offers; what it no longer lists is gone. How many models."""
+def note_answer(*, url: str, models: list[list[Any]]) -> int:
+    """Keep what a server offers, as [name, owner, made at]; what it no longer lists is gone. How many models."""
     live.touch("model-catalog")
     answered = {"polled_at": Now(), "answered_at": Now(), "error": None}
     server, _ = ModelServer.objects.update_or_create(url=url, defaults=answered)

@@ -1,7 +1,7 @@
 """Retries, states and filters: rules that need no database."""
 
 import random
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -69,7 +69,11 @@ class TestCatalog:
         document = {
             "data": [{"id": "a", "owned_by": "o", "created": 1700000000}, {"id": "a"}, {"id": "b"}, {"id": 3}, 7]
         }
-        assert maintenance.read(document) == [["a", "o", "2023-11-14T22:13:20+00:00"], ["b", "", None]]
+        made_at = datetime.fromtimestamp(1700000000, UTC)
+        assert maintenance.read(document) == [
+            maintenance.Offered(name="a", owned_by="o", made_at=made_at),
+            maintenance.Offered(name="b", owned_by="", made_at=None),
+        ]
 
     @looped("document", [None, [], {}, {"data": {}}, "x"])
     def test_refuses_what_is_no_list_of_models(self, document: object) -> None:
@@ -78,4 +82,5 @@ class TestCatalog:
 
     @looped("created", [True, -1, 10**20, "1", None, 1.5])
     def test_takes_no_moment_that_is_none(self, created: object) -> None:
-        assert maintenance.read({"data": [{"id": "a", "created": created}]}) == [["a", "", None]]
+        [model] = maintenance.read({"data": [{"id": "a", "created": created}]})
+        assert model.made_at is None
