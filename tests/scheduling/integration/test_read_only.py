@@ -12,7 +12,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_an_outcome_is_written_again_after_the_database_was_read_only() -> None:
-    tries, cluster_id = [], uuid.uuid4()
+    tries: list[int] = []
+    cluster_id = uuid.uuid4()
 
     def write() -> None:
         tries.append(1)
