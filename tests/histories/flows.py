@@ -24,7 +24,7 @@ def faults(history: History) -> Iterator[str]:
         claims = sorted((call for call in calls if _is(call, "claim")), key=lambda call: call.fence or 0)
         signals = [call for call in calls if call.call == "signal"] + keyed
         parts = [
-            _of_children(calls), _of_claims(claims, waits, unsure, by_job), _of_signals(claims, waits, signals),
+            _of_children(calls), _of_claims(claims, waits, unsure, by_job), _of_signals(claims, waits, unsure, signals),
             _of_times(claims, waits, unsure, calls),
             _of_late_signals(calls), _of_checkpoints(claims, calls),
             _of_end(history, job, calls, waits, over=over),
@@ -52,7 +52,7 @@ def cancels_of_children(calls: Sequence[Call]) -> Iterator[Call]:
     """Who cancels a job cancels its children too, and theirs, as far as they have not ended: each of them may be."""
     children: dict[int | None, set[int]] = defaultdict(set)
     for call in calls:
-        if call.call == "child" and call.outcome != "failed" and "child" in call.more:
+        if call.call in {"child", "step"} and call.outcome != "failed" and "child" in call.more:
             children[call.job].add(call.more["child"])
     for cancel in calls:
         if cancel.call == "cancel" and cancel.outcome != "failed" and cancel.answer != "too_late":
@@ -143,15 +143,16 @@ def _may_end(call: Call) -> bool:
 
 
 def _of_signals(
-    claims: Sequence[Call], waits: Mapping[int, Mapping[str, Any]], signals: Sequence[Call]
+    claims: Sequence[Call], waits: Mapping[int, Mapping[str, Any]], unsure: set[int], signals: Sequence[Call]
 ) -> Iterator[str]:
-    """Each is given to one wait, and each wait has one answer; `data` of each is another one."""
+    """Each is given to one wait, and each wait has one answer; `data` of each is another one. Behind a wait of which
+    nobody knows whether it was taken, whose answer it is is not known."""
     waits_of: dict[str, set[int]] = defaultdict(set)
     answers: dict[int, set[str]] = defaultdict(set)
     for claim in claims:
         given = claim.more.get("signal")
         last = max((fence for fence in waits if fence < (claim.fence or 0)), default=None)
-        if not given or last is None:
+        if not given or last is None or any(last < fence < (claim.fence or 0) for fence in unsure):
             continue
         data = str(given.get("data"))
         answers[last].add("its time is over" if given.get("timed_out") else f"signal {data}")

@@ -47,6 +47,9 @@ CANCELED = [*TRUE[:6], call("cancel", 4.6, 4.8, answer="canceled_while_suspended
 def test_a_cancel_cancels_the_children_too() -> None:
     assert faults(History(calls=CANCELED, states={1: "canceled", 2: "canceled"})) == []
     assert faults(History(calls=TRUE[:6], states={1: "pending", 2: "canceled"})), "nobody canceled it"
+    unheard = replace(CHILD, outcome="unknown", ended=None, more={"position": 0})  # but the table has it
+    calls = [*CANCELED[:2], unheard, CANCELED[-1], call("step", 40, 40, position=0, child=2)]
+    assert faults(History(calls=calls, states={1: "canceled", 2: "canceled"})) == []
 
 
 @pytest.mark.parametrize(
@@ -110,6 +113,15 @@ def test_a_lie_is_found(calls: list[Call], says: str) -> None:
 def test_a_wait_that_is_over_and_was_never_released_is_found(calls: list[Call], why: str) -> None:
     sentences = faults(History(calls=calls, states={1: "pending", 2: "success"}))
     assert [f"job 1: was never released, although {why}"] == [one for one in sentences if "never released" in one]
+
+
+def test_what_comes_after_a_wait_that_nobody_knows_to_be_taken_may_be_its_answer() -> None:
+    """By a key, so claim 2 has the signal of the wait before, and claim 4 that of one whose answer was lost."""
+    unheard = suspend(15, None, 3, signal="event")
+    event = [call("signal by key", 15, 15.5, None, name="event", data="b")]
+    claim = replace(WOKEN, more={**WOKEN.more, "signal": {"name": "event", "data": "b"}})
+    calls = [*TRUE[:-1], unheard, *event, claim, call("finish", 30, 31, fence=4, worker=7, answer="success")]
+    assert faults(History(calls=calls, states={1: "success", 2: "success"})) == []
 
 
 def test_two_answers_of_one_wait_are_found() -> None:
