@@ -93,7 +93,7 @@ def _page(parts: dict[str, str]) -> str:
     head = [
         "# Measured\n",
         "Written by `make bench`: median, least and most of the rounds, ratio to the floor (to which marks refer).",
-        "What is compared took turns in one run on one machine. Numbers differ by machine, the ratios should not.\n",
+        "What is compared took turns in one run on one machine. Compare ratios.\n",
         f"{machine}, {_postgresql()}.",
         "Peers: " + ", ".join(f"{name} {version}" for name, version in peers.versions().items()) + ".\n",
     ]
