@@ -57,7 +57,7 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
     Its effects and its `success` commit together. Collisions are retried in place; after ten it waits a little in the
     queue, longer each time, and after SCHEDULING["MOST_COLLISIONS"] it is failed. It also waits after an error that is
     the server's own (its disk is full). Any other error rolls everything back and is recorded by a transaction of its
-    own. If its connection is lost nothing is recorded: its row has not left the queue.
+    own. If the database goes away nothing is recorded: its row has not left the queue.
     """
     if _is_gone(dispatch):
         return False
@@ -225,7 +225,7 @@ def _roll_back(run: _Run, error: BaseException) -> None:
         _collide(run, run.statement or "COMMIT")
     elif endings.is_short(error):
         _postpone(run, delay_s=SHORT.delay_s(1, rng=_RNG))
-    elif endings.is_away(error) and not connections[DEFAULT_DB_ALIAS].is_usable():
+    elif endings.is_away(error):
         log.warning("The database went away during mutation #%s: %s", run.dispatch.id, error)
         connections.close_all()
     else:
