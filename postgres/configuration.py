@@ -61,6 +61,16 @@ def database(
     }
 
 
+def bounded(database: dict[str, Any], *, lock_s: float, idle_s: float) -> None:
+    """Let sessions that this process opens from now on wait for a lock, and idle in a transaction, for at most so
+    many seconds: a process that is stopped keeps what it has locked, and each who waits for that takes a thread and a
+    session from others. What `database`, an entry of DATABASES, says of them itself counts; behind a pooler that
+    refuses startup options nothing is done."""
+    if options := database["OPTIONS"].get("options"):
+        bounds = {"lock_timeout": lock_s, "idle_in_transaction_session_timeout": idle_s}
+        database["OPTIONS"]["options"] = f"{' '.join(f'-c {k}={v * 1000:.0f}' for k, v in bounds.items())} {options}"
+
+
 def parse(url: str, *, variable: str = "DATABASE_URL") -> dict[str, Any]:
     """The parameters of libpq that `url` stands for (host, port, dbname, user, password, sslmode, ...).
 

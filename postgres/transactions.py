@@ -6,8 +6,8 @@ import threading
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
@@ -28,6 +28,7 @@ _NOT_AVAILABLE = "55P03"
 ATTEMPTS = 10
 FIRST_DELAY_S = 0.004  # about the length of a short transaction
 LONGEST_DELAY_S = 0.5
+LONG_WAIT_S = 0.9  # for a lock: who has it keeps it, and the thread that would wait again is needed by others
 # The system's generator and not a seeded one: forked processes would share the seed, and collide again in step.
 _RNG = random.SystemRandom()
 
@@ -85,6 +86,16 @@ def alone(statement: Callable[[], T]) -> T:
     return _again(lambda _: statement(), is_passing, attempts=ATTEMPTS, rng=_RNG)
 
 
+@contextmanager
+def waiting_at_most(ms: int) -> Iterator[None]:
+    """In the block, which is part of a transaction, nobody waits longer for a lock: its error `is_passing`."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{ms}ms"])
+        before, _ = cursor.fetchone()
+        yield  # a rollback takes the setting along
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
+
+
 def is_serializable() -> bool:
     """Whether this thread is in a serializable transaction on the default database: what it reads is as old as that."""
     wrapper = connections["default"]
@@ -118,10 +129,12 @@ def _again(
     """Call `attempt` until it comes through. It puts something into its list once it has committed."""
     for number in range(1, attempts):
         committed: list[bool] = []
+        since = time.monotonic()
         try:
             return attempt(committed)
         except Exception as error:
-            if committed or not may_be_tried_again(error):
+            has_waited = not collided(error) and time.monotonic() > since + LONG_WAIT_S
+            if committed or has_waited or not may_be_tried_again(error):
                 raise
         time.sleep(rng.uniform(0, min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (number - 1))))
     return attempt([])

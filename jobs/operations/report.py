@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.core.files import File
 from django.core.files.storage import default_storage
-from django.db import transaction
+from django.db import OperationalError, transaction
 
 from core import refusal
 from core.large_json import Part
@@ -28,6 +28,8 @@ from postgres import transactions
 OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
 DETAIL_CHARACTERS = 200
 CHECKPOINT_BYTES = 64_000
+LOCKED_MS = 500  # most rows are locked for milliseconds: a report is not lost to that
+Held = tuple[int, Lease]
 
 
 def heartbeat(
@@ -47,12 +49,13 @@ def heartbeat(
 
 def heartbeats(worker: Worker, beats: Sequence[Beat]) -> list[datetime | Refusal]:
     """`heartbeat` for several jobs, in one statement: what it returns or raises, in order. Of those that name the same
-    lease the last one counts."""
+    lease the last one counts. One whose row another session keeps locked for longer than LOCKED_MS is not renewed, and
+    returns until when its lease holds: the next heartbeat is soon, and the worker's other jobs need theirs."""
     checked = [refusal.value_or_refusal(_checked_beat, beat) for beat in beats]
     good = {(beat.job_id, beat.lease): beat for beat in checked if isinstance(beat, Beat)}
-    rows = moves.heartbeat(worker, list(good.values())) if good else []
-    named = list(good)
-    ends = {named[row.place - 1]: row.lease_expires_at for row in rows}
+    ends = _renewed(worker, good)
+    if missed := {lease: beat for lease, beat in good.items() if lease not in ends}:
+        ends |= _renewed_after_others(worker, missed)
     if changed := [good[lease].job_id for lease in ends if good[lease].says_something]:
         hooks.changed(changed)
     leases = ((beat.job_id, beat.lease) for beat in checked if isinstance(beat, Beat))
@@ -178,6 +181,24 @@ def sha256_of(content: "File[bytes]") -> str:
     for chunk in content.chunks():
         digest.update(chunk)
     return digest.hexdigest()
+
+
+def _renewed(worker: Worker, beats: Mapping[Held, Beat]) -> dict[Held, datetime]:
+    named = list(beats)
+    rows = moves.heartbeat(worker, list(beats.values())) if beats else []
+    return {named[row.place - 1]: row.lease_expires_at for row in rows}
+
+
+def _renewed_after_others(worker: Worker, missed: Mapping[Held, Beat]) -> dict[Held, datetime]:
+    """The same once those who have the rows locked let go; of leases that are lost nothing."""
+    try:
+        with transaction.atomic(), transactions.waiting_at_most(LOCKED_MS):
+            moves.lock_held(worker, list(missed))
+            return _renewed(worker, missed)
+    except OperationalError as error:
+        if not transactions.is_passing(error):
+            raise
+        return moves.lease_ends(worker, list(missed))
 
 
 def _checked_beat(beat: Beat) -> Beat:

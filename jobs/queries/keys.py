@@ -125,12 +125,9 @@ def set_bounds(name: str, *, ceiling: int | None, fair: str) -> None:
     again, for who holds a row may himself wait for this, in the claim that goes with his finish.
     """
     running = LiveRow.objects.filter(queue=name, counted_in=None, lease_secret__isnull=False)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{CEILING_WAIT_MS}ms"]
-        )
-        before, _ = cursor.fetchone()
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s) %% 64)", [_CEILING, name])
+    with transactions.waiting_at_most(CEILING_WAIT_MS):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s) %% 64)", [_CEILING, name])
         if Queue.objects.filter(name=name).exclude(fair=fair).update(fair=fair):
             for rows in (Served, Charge):  # of other shares
                 rows.objects.filter(queue=name).delete()
@@ -138,7 +135,6 @@ def set_bounds(name: str, *, ceiling: int | None, fair: str) -> None:
         if ceiling is not None or fair != Fair.OFF:
             ids = list(running.select_for_update().order_by("pk").values_list("pk", flat=True))
             LiveRow.objects.filter(pk__in=ids).update(counted_in=name)
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
 
 
 def set_key_bounds(bounds: Mapping[str, int | None], *, queue: str = "") -> None:

@@ -122,12 +122,20 @@ def taking() -> dict[str, float]:
 
 
 def heartbeat(worker: Worker, beats: Sequence[Beat]) -> list[Row]:
-    """Renew these leases; a row of `place` (counts from 1) and `lease_expires_at` for each that is not lost. Raises
-    Outdated."""
+    """Renew these leases; a row of `place` (counts from 1) and `lease_expires_at` for each that is not lost, and whose
+    job no other session has locked. Raises Outdated."""
     columns = {name: [getattr(beat, name) for beat in beats] for name in ("progress", "detail")}
     more = {"lease_s": settings.JOBFARM["LEASE_S"], "is_alone": not connection.in_atomic_block}
     leases = _leases(worker, [(beat.job_id, beat.lease) for beat in beats])
     return _known(worker, statements.load("jobs", "heartbeat").run(leases | columns | more))
+
+
+def lease_ends(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[tuple[int, Lease], datetime]:
+    """Until when these (job id, lease) pairs hold, of those that do, whoever has their rows locked."""
+    running = Live.objects.filter(worker_id=worker.pk, pk__in=[job_id for job_id, _ in leases])
+    rows = running.values_list("pk", "fence", "lease_secret", "lease_expires_at")
+    ends = {(pk, fence, secret): end for pk, fence, secret, end in rows if end}
+    return {held: ends[key] for held in leases if (key := (held[0], held[1].fence, held[1].secret)) in ends}
 
 
 def keep_checkpoint(worker: Worker, job_id: int, lease: Lease, *, value: str | None, children: int) -> list[Row]:

@@ -1,14 +1,15 @@
 -- Renew these leases, confirm those that no call has named before, and move progress and detail where given; a row for each
--- that holds, at its `place` (counted from 1). Rows are locked in the order of their ids: two batches in opposite orders
--- would wait for one another. No index holds these columns, so the update stays HOT. A lease holds until the janitor takes
--- the job back. A detail that differs from the last one of this attempt begins a stage, 200 of them at most.
+-- that holds, at its `place` (counted from 1); none for one whose row somebody else has locked, perhaps for long: the leases
+-- of the others would run out meanwhile. No index holds these columns, so the update stays HOT. A lease holds until the
+-- janitor takes the job back. A detail that differs from the last one of this attempt begins a stage, 200 of them at most.
 -- Where it is a transaction by itself it does not wait for the disk: the next report comes soon.
 WITH held AS MATERIALIZED (
     SELECT job.job_id AS id, beat.progress, beat.detail, beat.place
     FROM (SELECT * FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(progress)s::float8[],
                                %(detail)s::text[])
               WITH ORDINALITY AS each (job_id, fence, secret, progress, detail, place) ORDER BY job_id) AS beat
-    CROSS JOIN LATERAL (SELECT one.* FROM jobs_live AS one WHERE one.job_id = beat.job_id FOR NO KEY UPDATE) AS job
+    CROSS JOIN LATERAL (SELECT one.* FROM jobs_live AS one WHERE one.job_id = beat.job_id
+                        FOR NO KEY UPDATE SKIP LOCKED) AS job
     WHERE job.fence = beat.fence AND job.lease_secret = beat.secret AND job.worker_id = %(worker)s::bigint
       AND (%(version)s::xid IS NULL OR EXISTS (SELECT FROM jobs_as_read(%(worker)s::bigint, %(version)s::xid)))
 ), renewed AS (

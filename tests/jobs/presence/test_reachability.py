@@ -97,8 +97,9 @@ class TestAWebProcess:
             assert Process.objects.get(pid=pid).ended_at is not None
 
     def test_notes_nothing_while_requests_have_no_thread_or_connection(self) -> None:
-        """Its loop turns and the database answers others; and yet no call of a worker could be answered."""
-        with serve(**QUICKLY, JOBFARM_DB_POOL="1") as server:
+        """Its loop turns and the database answers others; and yet no call of a worker could be answered. As behind a
+        pooler: nothing bounds how long it waits for a lock."""
+        with serve(**QUICKLY, JOBFARM_DB_POOL="1", JOBFARM_DB_STARTUP_OPTIONS="0") as server:
             with running.locked("jobs_worker"), running.requested(server, "/api/v1/worker/claim"):
                 silence_lasts()
                 freed = farm.now()

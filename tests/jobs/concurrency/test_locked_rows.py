@@ -1,0 +1,86 @@
+"""A job's row that somebody holds locked for long, as who froze while canceling it: the worker's other jobs go on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from django.db import connection
+
+from jobs import operations
+from jobs.errors import LeaseLost
+from postgres import connections
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@contextmanager
+def locked(job: operations.ClaimedJob) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    """The row is locked by another session, which ends its transaction with the block."""
+    with psycopg.connect(connections.conninfo()) as other:
+        other.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [job.id])
+        yield other
+
+
+def beat(job: operations.ClaimedJob, *, progress: float | None = None) -> operations.Beat:
+    return operations.Beat(job_id=job.id, lease=job.lease, progress=progress)
+
+
+def test_keeps_no_other_job_of_its_worker_from_its_heartbeat() -> None:
+    farm.kind()
+    me = farm.worker()
+    farm.submit(3)
+    first, second, third = operations.claim(me, limit=3)
+    operations.cancel(third.id, by=None)
+    for job in (first, second):
+        farm.pass_time(job, 30)
+    was = farm.stored(first).lease_expires_at
+    with locked(first), connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '20s'")
+        ends = operations.heartbeats(me, [beat(first, progress=0.5), beat(second, progress=0.5), beat(third)])
+        cursor.execute("RESET lock_timeout")
+
+    assert ends[0] == was, "as long as its lease holds, not renewed"
+    renewed = farm.stored(second).lease_expires_at
+    assert was is not None
+    assert renewed is not None
+    assert ends[1] == renewed > was
+    assert isinstance(ends[2], LeaseLost)
+    assert [farm.stored(job).progress for job in (first, second)] == [None, 0.5]
+
+    assert operations.heartbeat(me, first.id, first.lease) > was
+
+
+def test_that_is_let_go_soon_is_waited_for_so_that_no_progress_is_lost() -> None:
+    farm.kind()
+    me = farm.worker()
+    farm.submit(1)
+    job = farm.claim_one(me)
+    with psycopg.connect(connections.conninfo()) as other:
+
+        def let_go() -> None:
+            farm.until(farm.waiting_for_locks)
+            other.rollback()
+
+        other.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [job.id])
+        farm.at_once(let_go, lambda: operations.heartbeat(me, job.id, job.lease, progress=0.7, detail="packing"))
+    assert (farm.stored(job).progress, farm.stored(job).detail) == (0.7, "packing")
+
+
+def test_of_a_lease_that_was_taken_says_so_after_the_wait() -> None:
+    farm.kind()
+    me = farm.worker()
+    farm.submit(1)
+    job = farm.claim_one(me)
+    with psycopg.connect(connections.conninfo()) as other:
+
+        def take() -> None:
+            farm.until(farm.waiting_for_locks)
+            other.execute("UPDATE jobs_live SET fence = fence + 1 WHERE job_id = %s", [job.id])
+            other.commit()
+
+        other.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [job.id])
+        _, answer = farm.at_once(take, lambda: operations.heartbeats(me, [beat(job)]))
+    assert isinstance(answer, list)
+    assert isinstance(answer[0], LeaseLost)
