@@ -178,20 +178,26 @@ class Stage:
 
     def kill(self) -> None:
         """What an actor does that ends the session of another: the first that has not ended."""
-        if (other := self._another("kill")) is not None:
+        for other in self._others("kill")[:1]:
+            self.watcher.execute(_KILL, [other.pid])
+
+    def fail_over(self) -> None:
+        """What an actor does that ends the sessions of all others, as when another server takes over."""
+        for other in self._others("fail over"):
             self.watcher.execute(_KILL, [other.pid])
 
     def lose(self) -> None:
         """What an actor does that takes from another the answer to what it does next, which is done."""
-        if (other := self._another("lose an answer")) is not None:
+        for other in self._others("lose an answer")[:1]:
             other.loses = True
 
-    def _another(self, does: str) -> Actor | None:
+    def _others(self, does: str) -> list[Actor]:
+        """Those that have not ended, once this may be done."""
         me = threading.current_thread()
         assert isinstance(me, Actor)
         me.pause(does)
         self.has_broken = True
-        return next((actor for actor in self._cast.values() if actor is not me and actor.state != "done"), None)
+        return [actor for actor in self._cast.values() if actor is not me and actor.state != "done"]
 
     def _settled(self, cast: Mapping[str, Actor], play: Play) -> list[str]:
         """Who can go on, once everybody has stopped, ended or waits for a lock. Nobody: all have ended."""

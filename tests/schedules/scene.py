@@ -85,7 +85,8 @@ class Kept:
 
     def breaks(self) -> dict[str, Task]:
         """What breaks in every scene, and what changes beneath it."""
-        return {"kill": self.stage.kill, "lose an answer": self.stage.lose, "migrate": migrate}
+        stage = self.stage
+        return {"kill": stage.kill, "fail over": stage.fail_over, "lose an answer": stage.lose, "migrate": migrate}
 
 
 def run(scene: Scene, names: Sequence[str], choose: Choose) -> Outcome:
