@@ -182,11 +182,14 @@ def _submitted_in_a_transaction() -> list[int]:
 
 
 def _claimed_while_paused(calls: Sequence[Call]) -> Iterator[str]:
-    """Claims of what nobody had held before that lie between the end of a pause and the first resume after it."""
+    """Claims of what nobody had held before that lie between the end of a pause and the first resume after it; one
+    whose answer was lost began when it was made first."""
+    unheard = [call for call in calls if call.outcome == "unknown"]
     for pause in (call for call in calls if call.call == "pause" and call.outcome == "ok"):
         resumes = [call.began for call in calls if call.call == "resume" and call.over > pause.began]
         for claim in (call for call in calls if call.call == "claim" and call.outcome == "ok"):
-            if claim.job is not None and pause.over < claim.began and claim.over < min(resumes, default=FOREVER):
+            began = min([claim.began, *(call.began for call in unheard if call.worker == claim.worker)])
+            if claim.job is not None and pause.over < began and claim.over < min(resumes, default=FOREVER):
                 yield f"the queue was paused, and then: {claim}"
 
 

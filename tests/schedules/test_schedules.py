@@ -123,6 +123,11 @@ def test_a_job_of_an_owner_who_is_resumed_while_the_pause_still_moves_jobs_is_fo
     assert first_fault(Jobs(stage), ["pause the owner", "resume the owner"], switches=2) is None  # seed 617417
 
 
+def test_a_claim_whose_answer_was_lost_before_a_pause_is_answered_after_it(stage: Stage) -> None:
+    schedule = ["1 claim", "1 claim", "3 lose an answer", "2 pause"]  # seed 4001
+    assert run(Jobs(stage), ["claim", "pause", "lose an answer"], following(schedule)).faults == []
+
+
 @pytest.mark.parametrize(("breaks", "most"), [("kill", 1), ("fail over", 1), ("lose an answer", 2)])
 def test_what_breaks_off_does_so_at_each_step_and_only_a_lost_answer_lets_a_commit_be_repeated(
     stage: Stage, breaks: str, most: int
