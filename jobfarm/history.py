@@ -1,4 +1,5 @@
-"""What workers ask of a process and are answered, written down to be judged later: `farm --history` (docs/chaos.md).
+"""What workers, and who submits or cancels, ask of a process and are answered, written down to be judged later:
+`farm --history` (docs/chaos.md).
 
 A line when a call begins and one when it ends, each a member of the gzip file for itself, written at once: processes
 share the file, and one that is killed leaves whole lines. They name jobs and claims, and nothing that a job holds.
@@ -18,7 +19,7 @@ from jobs import operations
 
 _CALLS: Final = (
     "cancel", "checkpoint", "claim", "finish", "finish_and_claim", "heartbeat", "heartbeats", "put_file", "release",
-    "submit_child", "withdraw", "write_output", "write_outputs",
+    "store", "store_recent", "submit_child", "withdraw", "write_output", "write_outputs",
 )  # fmt: skip
 _numbers = itertools.count(1)
 
@@ -36,17 +37,23 @@ def _recorded(do: Callable[..., Any], name: str, file: int) -> Callable[..., Any
             line = {"process": str(os.getpid()), "id": number, moment: time.clock_gettime(time.CLOCK_REALTIME), **facts}
             os.write(file, gzip.compress(f"{json.dumps(line, default=_plain)}\n".encode(), 1))
 
-        number = next(_numbers)
-        write("began", operation=name, args=args[:3], claims=options.get("limit", 0))
+        number, known = next(_numbers), args[: 0 if name.startswith("store") else 3]
+        write("began", operation=name, args=known, claims=options.get("limit", 0))
         try:
             answer = do(*args, **options)
         except Refusal as refused:
             write("ended", answer=refused)
             raise
-        write("ended", answer=answer)
+        write("ended", answer=_new(answer) if name.startswith("store") else answer)
         return answer
 
     return recorded
+
+
+def _new(stored: Any) -> list[int]:
+    """The jobs that were not there before."""
+    each = stored if isinstance(stored, list) else [stored]
+    return [one.id for one in each if isinstance(one, operations.Stored) and not one.is_replaced]
 
 
 def _plain(value: Any) -> Any:

@@ -33,7 +33,7 @@ def _of_jobs(history: History) -> Iterator[str]:
     for job, calls in sorted(by_job.items()):
         if history.states is not None and job not in history.states:
             yield from (f"job {job} was acknowledged and is not there" for _ in _acknowledged(calls)[:1])
-        elif not _acknowledged(calls) and not submits and any(call.call == "submit" for call in history.calls):
+        elif history.states and not (_acknowledged(calls) or submits) and any(map(_acknowledged, by_job.values())):
             yield f"job {job} is there, and nobody submitted it"
         else:
             yield from _of_job(job, calls, hidden_from=min(claims, default=FOREVER), forgets=history.may_forget)

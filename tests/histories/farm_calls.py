@@ -11,7 +11,7 @@ from tests.histories.history import Call, History
 Line = Mapping[str, Any]
 Part = tuple[int | None, int | None]  # a job, and the claim that is spoken for
 _NAMES: Final = {"claim": "claim", "finish": "finish", "finish_and_claim": "finish", "release": "release",
-                 "withdraw": "withdraw", "cancel": "cancel"}  # fmt: skip
+                 "withdraw": "withdraw", "cancel": "cancel", "store": "submit", "store_recent": "submit"}  # fmt: skip
 
 
 def read(path: Path) -> History:
@@ -58,6 +58,9 @@ def _ended(line: Line, end: Line) -> Iterator[Call]:
         result = ["withdrawn" if job in result and newest[job] == fence else "kept" for job, fence in parts]
     elif _name(line) == "release" and result is None:
         result = "released"
+    elif _name(line) == "submit":
+        parts = [(job, None) for job in result] if isinstance(result, list) else parts
+        result = None
     answers = result if isinstance(result, list) else [result] * len(parts)
     for (job, fence), answer in zip(parts, answers, strict=True):
         refused = isinstance(answer, Mapping)
@@ -85,5 +88,5 @@ def _parts(line: Line) -> Sequence[Part]:
 
 
 def _common(line: Line) -> dict[str, Any]:
-    is_worker = line["operation"] != "cancel"
+    is_worker = _name(line) not in {"cancel", "submit"}
     return {"process": line["process"], "began": line["began"], "worker": line["args"][0] if is_worker else None}

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from jobfarm import history
 from jobs import operations
 from jobs.domain.outputs import Piece
-from jobs.errors import LeaseLost
+from jobs.errors import LeaseLost, UnknownKind
 from tests import farm
 from tests.histories import checking, farm_calls
 from tests.histories.history import Call
@@ -70,6 +71,31 @@ def test_each_call_is_there_with_its_jobs_claims_and_answers_and_nothing_of_thei
     ]  # fmt: skip
     assert child not in ids
     assert "secret" not in gzip.decompress(file.read_bytes()).decode()
+
+
+def test_a_job_is_claimed_by_nobody_before_it_is_submitted(file: Path) -> None:
+    farm.kind()
+    ada, me = farm.user(), farm.worker()
+    held = {"payload": "secret", "unique_key": "one", "on_conflict": "replace"}
+    for _ in range(2):  # the second time the job is there
+        [stored] = operations.store([farm.new_job(**held)], by=ada)
+    assert isinstance(stored, operations.Stored)
+    claimed = farm.claim_one(me)
+    other = operations.store_recent(farm.new_job(payload="secret"), by=ada, versions=None)
+    with pytest.raises(UnknownKind):
+        operations.store([farm.new_job("nobody's")], by=ada)
+    written = farm_calls.read(file)
+    assert _facts(written.calls)[1:] == [
+        ("submit", "ok", stored.id, None, None), ("claim", "ok", claimed.id, 1, None),
+        ("submit", "ok", other.id, None, None),
+    ]  # fmt: skip
+    assert checking.faults(written) == []
+    assert "secret" not in gzip.decompress(file.read_bytes()).decode()
+
+    [submit, claim] = written.calls[1:3]
+    written.calls[1] = replace(submit, began=claim.over + 1, ended=claim.over + 2)
+    [fault] = checking.faults(written)
+    assert f"job {claimed.id}: in no order can these have happened" in fault
 
 
 def test_a_process_that_is_killed_leaves_whole_lines_and_calls_that_nobody_knows_of(file: Path) -> None:
