@@ -1,5 +1,6 @@
 from typing import Any
 
+from allauth.account.decorators import reauthentication_required
 from allauth.usersessions.models import UserSession
 from django import forms
 from django.conf import settings
@@ -66,6 +67,7 @@ def account(request: HttpRequest) -> HttpResponse:
 
 
 @pages.guarded(members_only, pages.POST)
+@reauthentication_required(app="accounts")
 @sensitive_variables("key")
 def create_token(request: HttpRequest) -> HttpResponse:
     """Make an API token and show its key, this once. The key is in the answer to the POST itself. A redirect would need

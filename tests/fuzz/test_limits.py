@@ -79,6 +79,7 @@ def stage(settings: Settings, tmp_path: Path) -> Stage:
     claimed = farm.claim_one(worker)
     browser = Client()
     browser.force_login(ada)
+    browser.post("/accounts/confirm/", {"password": farm.PASSWORD})
     return Stage(
         client=Client(headers={"Authorization": f"Bearer {token}"}),
         worker=Client(headers={"Authorization": f"Bearer {key}"}),

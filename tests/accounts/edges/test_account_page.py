@@ -31,8 +31,9 @@ def ada() -> User:
 
 @pytest.fixture
 def page(client: Client, ada: User) -> Client:
-    """Ada's browser."""
+    """Ada's browser, where she has just shown her password again."""
     client.force_login(ada)
+    client.post("/accounts/confirm/", {"password": farm.PASSWORD})
     return client
 
 
@@ -68,6 +69,17 @@ class TestAccountPage:
 
 
 class TestTokens:
+    def test_are_made_by_who_shows_the_password_again(self, client: Client, ada: User) -> None:
+        """Else who finds a browser open has a key that outlives the session."""
+        client.force_login(ada)
+        path = reverse("accounts:create_token")
+        asked = client.post(path, GIVEN)
+        assert (asked.status_code, ApiToken.objects.exists()) == (302, False)
+        assert asked.headers["Location"].startswith("/accounts/confirm/")
+        made = client.post(f"/accounts/confirm/?next={path}", {"password": farm.PASSWORD, "next": path})
+        (key,) = set(re.findall(r"jft_[\w-]{43}", made.text))
+        assert operations.token(key).user == ada
+
     def test_shows_the_key_once_with_a_curl_line_that_has_it(self, page: Client, ada: User) -> None:
         answer = page.post(reverse("accounts:create_token"), GIVEN)
         (key,) = set(re.findall(r"jft_[\w-]{43}", answer.text))

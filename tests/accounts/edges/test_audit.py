@@ -92,6 +92,7 @@ class TestFailures:
 class TestTokens:
     def test_made_used_elsewhere_and_revoked_are_lines(self, client: Client, ada: User) -> None:
         client.force_login(ada)
+        client.post("/accounts/confirm/", {"password": farm.PASSWORD})
         key = client.post("/accounts/tokens/", {"name": "ci", "scopes": ["read"]}).context["key"]
         for address in ("192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::2", "192.0.2.1"):
             assert Client(REMOTE_ADDR=address).get(JOBS, headers={"Authorization": f"Bearer {key}"}).status_code == 200
