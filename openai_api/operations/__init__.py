@@ -21,7 +21,7 @@ from jobs.errors import NotFound
 from openai_api import domain
 from openai_api.errors import BrokenAnswer, InvalidCall, NotDeletable, UnknownCall, UnknownPrevious
 from openai_api.kinds import CALL
-from openai_api.models import LeftCall
+from openai_api.models import CachedCall, LeftCall
 from openai_api.operations import affinity, call_hooks, names
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def answering(job_id: int) -> str:
 
 def content(job_id: int, ended: Ended, *, path: str) -> Any:
     """The answer of a call at this path that has ended, as JSON has it, as text or bytes. Reads the file that holds it,
-    if any. Raises BrokenAnswer for what is none."""
+    if any. Raises BrokenAnswer for what is none, which answers no other call."""
     answer, is_json = ended.body, path not in domain.SOUNDED or ended.content_type == domain.JSON
     if ended.file is not None:
         with suppress(NotFound, ValueError, RecursionError):
@@ -127,6 +127,7 @@ def content(job_id: int, ended: Ended, *, path: str) -> Any:
                 data = file.read()
             answer = json.loads(data) if is_json else data
     if answer is None or (is_json and not domain.is_answer(path, answer)):
+        CachedCall.objects.filter(job_id=job_id).delete()
         raise BrokenAnswer(job=job_id)
     return answer
 
