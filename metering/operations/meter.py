@@ -234,7 +234,7 @@ def _cost(tokens: Tokens | None, price: Model | None) -> Decimal:
     if tokens is None or price is None:
         return Decimal(0)
     cost: Decimal = (tokens.input * price.price_in + tokens.output * price.price_out) / _MILLION
-    return cost
+    return min(cost, Decimal(domain.MOST))  # as readings are bounded, see keep_readings.sql
 
 
 def _readings(ends: Sequence[AttemptEnd]) -> list[NewReading]:

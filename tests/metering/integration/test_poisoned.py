@@ -1,6 +1,7 @@
 """One job, budget or day that cannot be counted keeps nobody else's usage from being counted."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from jobs.registry import METERED_KINDS
 from metering import operations as metering
 from metering import registry
 from metering.domain import MOST
-from metering.models import Day, Reading, Reservation, Settlement, Window
+from metering.errors import ExceedsBudget
+from metering.models import Day, Model, Reading, Reservation, Settlement, Window
 from scheduling.errors import SomeFailed
 from tests import farm
 from tests.metering import budgets
@@ -80,6 +82,13 @@ def test_a_job_that_cannot_be_settled_is_put_aside_and_the_others_are_settled(ad
     assert [*Reservation.objects.values_list("job_id", flat=True)] == [poisoned.pk]
     assert numbers(his) == (1.0, 0)
     assert numbers(hers)[1] > 0
+
+
+def test_a_price_beyond_measure_is_a_call_that_its_budget_has_no_room_for(ada: User) -> None:
+    budgets.budget("money", 1000, person=ada)
+    Model.objects.create(name=budgets.MODEL, price_out=Decimal(10**18 - 1))
+    with pytest.raises(ExceedsBudget):
+        call(ada, most=MOST)
 
 
 def test_a_budget_that_is_used_beyond_measure_is_folded_with_the_others(ada: User, bob: User) -> None:
