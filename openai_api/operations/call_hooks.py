@@ -160,8 +160,8 @@ def note(job_id: int, notes: list[str]) -> None:
 
 
 def forget(job_ids: Collection[int]) -> None:
-    """Delete what hooks made of the answers of these jobs."""
-    HookDecision.objects.filter(pk__in=job_ids).update(answer=None)
+    """Delete what hooks made of the answers of these jobs, and their notes, which may quote them."""
+    HookDecision.objects.filter(pk__in=job_ids).update(answer=None, notes=[])
 
 
 def decisions(job_ids: Collection[int]) -> dict[int, HookDecision]:
