@@ -10,6 +10,7 @@ from django.db import DataError, IntegrityError
 
 from observing import fields
 from postgres import connections
+from postgres.reachability import is_away
 from webhooks.domain.deliveries import Source
 from webhooks.errors import Busy
 from webhooks.operations.ingest import Kept, Refused
@@ -90,10 +91,18 @@ class Refusals:
 
     async def count(self, one: Refused) -> None:
         """Count one; it is committed when this returns. Raises the database's error."""
-        key = (one.source, one.reason)
-        before = self._gathered.get(key)
-        self._gathered[key] = replace(one, times=before.times + one.times) if before else one
+        self._add(one)
         async with self._writing:  # whoever comes in counts for all who wait behind
             if self._gathered:
                 gathered, self._gathered = self._gathered, {}
-                await connections.run(self._count, [gathered[key] for key in sorted(gathered)])
+                try:
+                    await connections.run(self._count, [gathered[key] for key in sorted(gathered)])
+                except Exception as error:
+                    for each in gathered.values() if is_away(error) else ():  # the next to come counts them too
+                        self._add(each)
+                    raise
+
+    def _add(self, one: Refused) -> None:
+        key = (one.source, one.reason)
+        before = self._gathered.get(key)
+        self._gathered[key] = replace(one, times=before.times + one.times) if before else one

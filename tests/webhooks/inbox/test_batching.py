@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import DataError
+from django.db import DataError, OperationalError, connection
 
 from core.asgi import ClientGone
 from postgres import connections
@@ -16,9 +16,10 @@ from webhooks.domain.deliveries import Source
 from webhooks.errors import Busy, TooLarge, TooSlow
 from webhooks.http import admission, batches
 from webhooks.http.admission import Admission, Admissions, Body, Room
-from webhooks.http.batches import BatchWriter
-from webhooks.models import Delivery
-from webhooks.operations import Kept, Verdict, keep
+from webhooks.http.batches import BatchWriter, Refusals
+from webhooks.models import Delivery, Refusal
+from webhooks.operations import Kept, Verdict, ingest, keep
+from webhooks.operations.ingest import Refused
 from webhooks.queries.inbox import NewDelivery
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -255,6 +256,25 @@ class TestRoom:
                 with pytest.raises(Busy):
                     one.grow(2)
         assert not room._taken
+
+
+class TestRefusals:
+    async def test_that_came_while_the_database_was_away_are_counted_with_the_next(self) -> None:
+        """A refused request may come again or not: its count is in no other place."""
+        ends = [True]
+
+        def count(refusals: Sequence[Refused]) -> None:
+            if ends:
+                ends.pop()
+                connection.cursor().execute("SELECT pg_terminate_backend(pg_backend_pid())")
+            ingest.count_refusals(refusals)
+
+        refusals = Refusals(count)
+        one = Refused(source=Source.JIRA, reason="too_old", address=None, size=1, header_names=[])
+        with pytest.raises(OperationalError):
+            await refusals.count(one)
+        await refusals.count(one)
+        assert await connections.run(lambda: Refusal.objects.get().count) == 2
 
 
 def held() -> AbstractContextManager[admission.Held]:
