@@ -92,7 +92,7 @@ class UnknownWorker(JobsError, code="not_found", http_status=404):
 
 
 class WorkerNotYours(JobsError, code="forbidden", http_status=403):
-    """You may look at this worker, but not change it."""
+    """Only its owner and operators may do that with a worker, or look at its jobs."""
 
 
 class QueueNotAllowed(JobsError, code="queue_not_allowed", http_status=403):

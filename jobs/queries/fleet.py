@@ -203,10 +203,12 @@ def worker_row(worker_id: int, *, jobs_each: int | None = None) -> WorkerRow | N
 
 
 def visible_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
-    """One worker that `user` may look at: its owner, or an operator. Raises UnknownWorker."""
+    """One worker that `user` may look at, with its jobs: its owner, or an operator. Raises UnknownWorker, and
+    WorkerNotYours where the administration lists it for `user`."""
     row = worker_row(worker_id)
     if row is None or not (row.worker.owner_id == user.pk or is_operator(user)):
-        raise UnknownWorker
+        is_listed = row is not None and isinstance(user, User) and user.is_staff and user.has_perm("jobs.view_worker")
+        raise WorkerNotYours if is_listed else UnknownWorker
     return row
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from jobs import operations
@@ -106,6 +106,15 @@ class TestDoing:
         before = _state(little_farm)
         assert client.post(address).status_code == 403
         assert before == _state(little_farm)
+
+    def test_staff_whose_list_of_workers_leads_to_pages_with_jobs_are_refused_these(
+        self, browse: Browse, little_farm: Farm
+    ) -> None:
+        """They know that it is there: a page that says there is no such worker would be a lie."""
+        lister = farm.user("lister", is_staff=True)
+        lister.user_permissions.add(Permission.objects.get(codename="view_worker"))
+        answer = browse(lister).get(f"/admin/jobs/worker/{little_farm.worker.pk}/change/", follow=True)
+        assert (answer.redirect_chain[-1][0], answer.status_code) == (f"/workers/{little_farm.worker.pk}/", 403)
 
     def test_an_inactive_person_sees_nothing(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.ada)
