@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 
 from jobs.queries import moves
 from observing import fields
@@ -83,6 +83,7 @@ def by_halves(act: Callable[[Sequence[T]], R], those: Sequence[T], *, failed: R)
     try:
         with transaction.atomic():
             done = act(those)
+            connection.check_constraints()  # of what a COMMIT would refuse it says no more whose fault it is
     except Exception as error:
         if not those or is_away(error) or transactions.is_passing(error):
             raise

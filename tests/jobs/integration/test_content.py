@@ -38,6 +38,8 @@ POISON = """
 CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'a broken row'; END $$;
 CREATE TRIGGER poison BEFORE UPDATE ON jobs_job FOR EACH ROW WHEN (OLD.id = {job}) EXECUTE FUNCTION poison()
 """
+LATE = POISON.replace("CREATE TRIGGER poison BEFORE UPDATE ON jobs_job", "CREATE CONSTRAINT TRIGGER poison AFTER UPDATE "
+                      "ON jobs_job DEFERRABLE INITIALLY DEFERRED")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -222,6 +224,17 @@ class TestOneThatCannotBeDeleted:
             cursor.execute("DROP TRIGGER poison ON jobs_job")
         assert content.delete_content(**left.args) == 1
         assert holding_the_secret() == []
+
+    def test_holds_up_no_other_where_that_is_said_at_the_commit(self, me: Worker) -> None:
+        """As by a foreign key of another app."""
+        jobs = [operations.submit("work", SECRET) for _ in range(3)]
+        for claimed in operations.claim(me, limit=3):
+            farm.succeed(me, claimed)
+        connection.check_constraints()
+        with connection.cursor() as cursor:
+            cursor.execute(LATE.format(job=jobs[1].pk))
+        assert content.delete_content(job_ids=[job.pk for job in jobs]) == 2
+        assert list(ContentDeletion.objects.filter(deleted_at=None).values_list("pk", flat=True)) == [jobs[1].pk]
 
 
 class TestTheGuards:
