@@ -14,7 +14,8 @@ from jobs.errors import InvalidValue
 
 
 class KeyScope(NamedTuple):
-    """Whose a concurrency key is: a kind's, of which so many jobs with it run at a time, or (without one) a queue's."""
+    """Whose a concurrency key is: a kind's, of which so many jobs with it run at a time (None: as its row says), or
+    (without one) a queue's."""
 
     kind: str
     queue: str

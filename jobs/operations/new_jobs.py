@@ -14,6 +14,7 @@ from jobs.domain import conflicts, files, flows, labels, payloads, records, tags
 from jobs.domain.kinds import Kind
 from jobs.domain.records import JobRecord, KeyScope
 from jobs.errors import InvalidValue, JobsError, NotAMember, UnknownQueue
+from jobs.kinds import DECLARED
 from jobs.operations import queues, quotas
 from jobs.queries import keys, reads
 from postgres import arrays
@@ -163,7 +164,8 @@ def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
     values |= _conflict(new) | _content(new, kind)
     if (key := new.get("concurrency_key") or kind.concurrency_key_of(new["payload"])) is not None:
         scoped = {"kind": kind.name, "queue": ""} if kind.concurrency else {"queue": values.get("queue", kind.queue)}
-        values |= {"concurrency_key": key, "key_scope": KeyScope(**{"kind": ""} | scoped, bound=kind.concurrency)}
+        bound = kind.concurrency if kind.name in DECLARED else None
+        values |= {"concurrency_key": key, "key_scope": KeyScope(**{"kind": ""} | scoped, bound=bound)}
     if kind.limit is not None:
         values["limit_key"] = kind.key_for(values.get("owner_id"))
     if named := new.get("files"):

@@ -73,9 +73,9 @@ class TestTokens:
         """Else who finds a browser open has a key that outlives the session."""
         client.force_login(ada)
         path = reverse("accounts:create_token")
-        asked = client.post(path, GIVEN)
-        assert (asked.status_code, ApiToken.objects.exists()) == (302, False)
-        assert asked.headers["Location"].startswith("/accounts/confirm/")
+        redirect = client.post(path, GIVEN)
+        assert (redirect.status_code, ApiToken.objects.exists()) == (302, False)
+        assert redirect.headers["Location"].startswith("/accounts/confirm/")
         made = client.post(f"/accounts/confirm/?next={path}", {"password": farm.PASSWORD, "next": path})
         (key,) = set(re.findall(r"jft_[\w-]{43}", made.text))
         assert operations.token(key).user == ada

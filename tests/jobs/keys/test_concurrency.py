@@ -12,7 +12,8 @@ from django.db import connection, transaction
 
 from jobs import operations
 from jobs.errors import KeyIsFull
-from jobs.models import Job, Outcome, Worker
+from jobs.models import ConcurrencyKey, Job, Outcome, Worker
+from jobs.operations import keys, new_jobs
 from postgres import connections, transactions
 from tests import farm
 
@@ -184,3 +185,31 @@ def test_a_key_that_is_made_while_its_queue_gets_a_bound_has_that() -> None:
 
     farm.at_once(submit, bound)
     assert len(operations.claim(farm.worker(), limit=9)) == 1
+
+
+def test_a_key_that_is_made_while_its_kind_gets_another_bound_has_that() -> None:
+    farm.kind(concurrency=3, concurrency_key="{account}")
+    made, bounded = threading.Event(), threading.Event()
+
+    def submit() -> None:
+        with transaction.atomic():
+            operations.submit_many([farm.new_job(payload={"account": 1}) for _ in range(3)])
+            made.set()
+            farm.until(lambda: farm.waiting_for_locks() or bounded.is_set())
+
+    def bound() -> None:
+        assert made.wait(30)
+        farm.kind(concurrency=1, concurrency_key="{account}")
+        bounded.set()
+
+    farm.at_once(submit, bound)
+    assert len(operations.claim(farm.worker(), limit=9)) == 1
+
+
+def test_a_submit_that_read_its_kind_before_that_got_another_bound_leaves_the_key_with_it() -> None:
+    farm.kind(concurrency=3, concurrency_key="{account}")
+    records = new_jobs.recorded([farm.new_job(payload={"account": 1})], {})
+    keys.interned(records)
+    farm.kind(concurrency=1, concurrency_key="{account}")
+    keys.interned(records)
+    assert [*ConcurrencyKey.objects.values_list("bound", flat=True)] == [1]

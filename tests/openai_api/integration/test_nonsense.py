@@ -137,11 +137,11 @@ class TestAnAnswer:
     def test_that_is_broken_answers_no_other_call_from_the_cache(self, client: Client) -> None:
         worker = offering("tiny")
         body = {"model": "tiny", "messages": [{"role": "user", "content": "x"}], "temperature": 0}
-        asked = [json.dumps(body), "application/json"]
-        client.post("/v1/chat/completions", *asked, headers={"X-Cache": "exact"})
+        request = [json.dumps(body), "application/json"]
+        client.post("/v1/chat/completions", *request, headers={"X-Cache": "exact"})
         broken = client.get(f"/v1/chat/completions/{answered(worker, None)}")
         assert code(broken) == (502, "broken_answer")
-        client.post("/v1/chat/completions", *asked, headers={"X-Cache": "exact"})
+        client.post("/v1/chat/completions", *request, headers={"X-Cache": "exact"})
         assert Job.objects.count() == 2
 
 
