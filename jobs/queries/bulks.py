@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Now
 
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase
@@ -92,9 +92,12 @@ def lock_unretried(job_ids: Iterable[int]) -> list[Job]:
 
 def lock_places(job_ids: Collection[int]) -> set[int]:
     """Lock these jobs as far as they have ended, and the first ones in their places, for all who try again what has or
-    had these places; those that are locked."""
+    had these places; those that are locked. Who has one snapshot collides with a retry that it does not see: the rows
+    are written."""
     places = Step.objects.filter(pk__in=job_ids).values_list("place_id", flat=True)
-    return {job.pk for job in lock_jobs({*job_ids, *places}, states=ENDED)}
+    locked = {job.pk for job in lock_jobs({*job_ids, *places}, states=ENDED)}
+    Job.objects.filter(pk__in=locked).update(retry_of=F("retry_of"))
+    return locked
 
 
 def newest_try(job_id: int) -> int | None:

@@ -18,6 +18,7 @@ from jobs.errors import AlreadyRetried, JobsError
 from jobs.models import Flow, Job, Step, Worker
 from jobs.operations import bulk
 from jobs.operations.submit import submit_again
+from postgres import transactions
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -163,3 +164,17 @@ def test_a_retry_of_many_tries_what_was_canceled_for_the_sake_of_one_of_them_onc
     assert retrying.results == {"retried": 1, "retried before, left out": 1}
     assert [len(in_place(one)) for one in (first, second)] == [2, 2]
     assert len(Job.objects.living()) == 2
+
+
+def test_a_job_that_somebody_retries_once_a_mutation_has_begun_is_not_retried_by_that_too(worker: Worker) -> None:
+    failed, runs = operations.submit("work", {}).pk, []
+    farm.fail(worker, farm.claim_one(worker), retryable=False)
+
+    def mutation() -> None:
+        assert Job.objects.filter(pk=failed).exists()  # from here on it has one snapshot
+        runs.append(runs or at_once(lambda: operations.retry(failed, by=None, once=True)))
+        operations.retry(failed, by=None, once=True)
+
+    with pytest.raises(AlreadyRetried):
+        transactions.serializable(mutation)
+    assert Job.objects.filter(retry_of=failed).count() == 1
