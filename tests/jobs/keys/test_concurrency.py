@@ -213,3 +213,24 @@ def test_a_submit_that_read_its_kind_before_that_got_another_bound_leaves_the_ke
     farm.kind(concurrency=1, concurrency_key="{account}")
     keys.interned(records)
     assert [*ConcurrencyKey.objects.values_list("bound", flat=True)] == [1]
+
+
+def test_a_key_that_jobs_bring_along_while_their_queue_gets_a_bound_has_that() -> None:
+    farm.kind(concurrency_key="{account}")
+    worker = farm.worker("w1", "work", "other")
+    operations.submit_many([farm.new_job(payload={"account": 1}) for _ in range(3)])
+    moved, bounded = threading.Event(), threading.Event()
+
+    def move() -> None:
+        with transaction.atomic():
+            Job.objects.update(queue="other")
+            moved.set()
+            farm.until(lambda: farm.waiting_for_locks() or bounded.is_set())
+
+    def bound() -> None:
+        assert moved.wait(30)
+        operations.bound_keys("other", 1)
+        bounded.set()
+
+    farm.at_once(move, bound)
+    assert len(operations.claim(worker, limit=9)) == 1
