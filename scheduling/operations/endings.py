@@ -79,9 +79,10 @@ def is_short(error: BaseException) -> bool:
     return any((getattr(cause, "sqlstate", None) or "").startswith(_SHORT) for cause in causes(error))
 
 
-def is_read_only(error: BaseException) -> bool:
-    """Whether `error` says that the server takes no writes now: after a failover, say."""
-    return any(isinstance(cause, psycopg.errors.ReadOnlySqlTransaction) for cause in causes(error))
+def is_refused_for_now(error: BaseException) -> bool:
+    """Whether `error` says that the server takes no writes now, after a failover say, or was told to cancel this one."""
+    refused = psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.QueryCanceled
+    return any(isinstance(cause, refused) for cause in causes(error))
 
 
 def _text_of(error: BaseException) -> str:

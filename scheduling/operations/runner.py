@@ -304,7 +304,7 @@ def _until_it_holds(write: Callable[[], object]) -> None:
             _mend_connections()
             write()
         except Exception as error:
-            if not (endings.is_away(error) or endings.is_read_only(error) or transactions.is_passing(error)):
+            if not (endings.is_away(error) or endings.is_refused_for_now(error) or transactions.is_passing(error)):
                 raise
             log.warning("The outcome of an action cannot be written yet: %s", error)
             time.sleep(pauses.delay_s(attempt, rng=_RNG))

@@ -60,15 +60,16 @@ class TestAnAction:
         assert ended.error is not None
         assert "cannot be stored as JSON" in ended.error
 
-    def test_is_over_when_the_server_has_room_for_its_end(self) -> None:
-        """A full disk, twice: a sequence counts on although its transaction is rolled back."""
+    @pytest.mark.parametrize("sqlstate", ["53100", "57014"], ids=["a full disk", "an operator cancels the statement"])
+    def test_is_over_when_the_server_takes_its_end(self, sqlstate: str) -> None:
+        """Twice it does not: a sequence counts on although its transaction is rolled back."""
         row = scheduling.run_after(0, sample.say, word="hello")
         with connection.cursor() as cursor:
-            cursor.execute("""
+            cursor.execute(f"""
                 CREATE SEQUENCE test_tries;
                 CREATE FUNCTION test_is_full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                     IF NEW.status = 'success' AND nextval('test_tries') < 3 THEN
-                        RAISE 'no space left on device' USING ERRCODE = '53100';
+                        RAISE 'not now' USING ERRCODE = '{sqlstate}';
                     END IF;
                     RETURN NEW;
                 END $$;
