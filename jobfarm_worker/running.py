@@ -47,9 +47,9 @@ def failure(error: str, *, retryable: bool = True) -> JobResult:
 
 
 def _success(result: Any) -> JobResult:
-    if isinstance(result, Wait):
-        return JobResult(success=False, wait=result)
     try:
+        if isinstance(result, Wait):
+            return JobResult(success=False, wait=result, size=size_of_json(result.fields))
         return JobResult(success=True, result=result, size=size_of_json(result))
     except ValueError as error:
         return failure(str(error))

@@ -81,7 +81,7 @@ class SocketLink:
         answer = self._waiting[ref] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(timeout_s):
-                await self._connection.send(text)
+                await self._connection.send(text.encode(), text=True)  # what cannot be encoded must not end the socket
                 return _answer(await answer)
         except TimeoutError as error:
             self._reader.cancel()

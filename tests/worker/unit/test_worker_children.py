@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -90,3 +92,28 @@ async def test_one_that_was_stopped_submits_nothing_more(farm: FarmServer, worke
         farm.submit("work")
         await until(lambda: worker.board.endings["stopped"])
     assert seen == [Child(id=1000, kind="part")]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"timeout": timedelta(hours=1)}, {"timeout": math.inf}, {"schema": {"title": {1}}}, {"signal_key": "\ud800"}],
+)
+async def test_one_whose_wait_is_no_json_fails_and_the_worker_goes_on(
+    farm: FarmServer, worker: Worker, bad: dict[str, Any]
+) -> None:
+    worker.handler("ask")(lambda job: job.wait_for(signal="approved", **bad))
+    worker.handler("echo")(lambda job: job.payload)
+    async with working(worker):
+        asks, other = farm.submit("ask"), farm.submit("echo", "fine")
+        await until(lambda: asks.finishes and other.finishes)
+    assert (asks.status, other.result) == ("failed", "fine")
+    assert "something that is not JSON" in asks.error
+
+
+async def test_one_whose_child_is_no_json_fails_and_its_socket_stays(farm: FarmServer, worker: Worker) -> None:
+    worker.handler("work")(lambda job: job.submit("part", "\ud800"))
+    async with working(worker):
+        job = farm.submit("work")
+        await until(lambda: job.finishes)
+        assert (job.status, farm.opened) == ("failed", 1 if farm.ways["ws"] else 0)
+    assert "surrogates not allowed" in job.error
