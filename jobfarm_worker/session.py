@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims
-from jobfarm_worker.errors import LOST, Refused, WorkerError
+from jobfarm_worker.errors import LOST, Refused, Unauthorized, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.held import HeldJob, give_back, unclaim
@@ -81,6 +81,7 @@ class Session:
             await asyncio.wait([claiming], timeout=CLAIM_ENDS_S if self.stopping.is_set() else 0)
             await self._let_finish()
         finally:
+            self.stop()  # it may be that nobody else has: what ends now leaves its slot empty
             for task in (claiming, introducing):  # what it says from here on is that it ends
                 task.cancel()
             await self._let_go()
@@ -297,7 +298,7 @@ class Session:
 
     async def _let_go(self) -> None:
         """Give back what is still held (a refused key could not), then end every task."""
-        if self._fatal.done():
+        if self._fatal.done() and isinstance(self._fatal.exception(), Unauthorized):
             for held in [*self._held.values()]:
                 held.stop("the worker ends")
         else:

@@ -131,6 +131,20 @@ class TestClaim:
         with pytest.raises(Refused, match="invalid"):
             await asyncio.wait_for(worker.run(), 10)
 
+    async def test_gives_back_what_it_runs_when_the_farm_will_not_have_it(self, farm: FarmServer) -> None:
+        farm.never_waits = True
+        worker = Worker(farm.url, KEY, concurrency=2)
+        worker.handler("wait")(lambda job: job.pause(60))
+
+        running = asyncio.create_task(worker.run())
+        job = farm.submit("wait")
+        await until(lambda: job.beats)
+        farm.refusals["claim"].append(SayNo(403, "queue_not_allowed"))
+        with pytest.raises(Refused, match="queue_not_allowed"):
+            await asyncio.wait_for(running, 10)
+
+        assert (job.status, farm.calls["release"]) == ("pending", 1)
+
     @pytest.mark.parametrize("transport", ["auto", "http", "ws"])
     async def test_stops_with_a_sentence_when_no_farm_is_at_the_address(self, transport: Any) -> None:
         async def other_site(scope: Any, _receive: Any, send: Any) -> None:

@@ -271,6 +271,20 @@ class TestNotBegun:
 
         assert (long.status, {job.attempt for job in after}) == ("success", {0})
 
+    async def test_goes_back_at_once_when_the_run_is_canceled(self, farm: FarmServer, worker: Worker) -> None:
+        farm.heartbeat_every = 1000.0
+        _, long, after = with_a_long_one(farm)
+        gate = Gate(worker)
+
+        running = asyncio.create_task(worker.run())
+        await gate.reached.wait()
+        await until(lambda: after[0].status == "in_progress")
+        running.cancel()
+        await asyncio.wait({running}, timeout=10)
+
+        assert {(job.status, job.attempt) for job in after} == {("pending", 0)}
+        assert (running.cancelled(), long.status, gate.runs[-1]) == (True, "pending", long.id)
+
     async def test_and_canceled_never_begins(self, farm: FarmServer, socket_worker: Worker) -> None:
         """Over the socket the farm says so at once."""
         _, _, after = with_a_long_one(farm)
