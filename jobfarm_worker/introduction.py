@@ -45,7 +45,7 @@ def gathered(handlers: Sequence[str], options: Options) -> dict[str, Any]:
 
 
 def announced(models: Sequence[str]) -> list[str]:
-    return [name for name in models if 0 < len(name) <= _LONGEST_MODEL][:_MOST_MODELS]
+    return [name for name in map(protocol.storable, models) if 0 < len(name) <= _LONGEST_MODEL][:_MOST_MODELS]
 
 
 def stuck(jobs: Sequence[int]) -> dict[str, list[int]]:
@@ -104,7 +104,11 @@ class Introduction:
         self._board.on_stuck = has_changed.set
         while True:
             has_changed.clear()
-            models, every_s = await self._served()
+            try:
+                models, every_s = await self._served()
+            except Exception as error:  # of a handler's own code, say of a server that is away
+                log.warning("which models are served is not known: %r", error)
+                models, every_s = {"models": []}, NO_MODELS_EVERY_S
             self._facts = {**fields, **models, **stuck(self._board.stuck)}
             await self._say(self._facts)
             with contextlib.suppress(TimeoutError):

@@ -36,7 +36,9 @@ async def perform_async(function: Handler, job: Job, outbox: Outbox) -> JobResul
         if task is not None and task.cancelling():
             raise
         return _failed(error)
-    except (Exception, SystemExit) as error:
+    except (GeneratorExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
         return _failed(error)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Worker, introduction
+from jobfarm_worker import Job, Worker, introduction
 from jobfarm_worker.options import VERSION
 from tests.worker.unit.outside import FarmServer, SayNo, until, working
 from tests.worker.unit.test_worker_prefetch import Gate, echo, submitted, with_a_long_one
@@ -65,6 +65,29 @@ class TestHello:
 
         async with working(worker):
             await until(lambda: farm.calls["hello"] > 0 and job.status == "success")
+
+    @pytest.mark.parametrize(
+        ("served", "announced"), [(OSError("away"), []), ([None], []), (["a\ud800", "b"], ["a�", "b"])]
+    )
+    async def test_says_what_it_can_of_models_and_the_worker_goes_on(
+        self, farm: FarmServer, worker: Worker, served: Any, announced: list[str]
+    ) -> None:
+        class Handler:
+            async def models(self) -> Any:
+                if isinstance(served, Exception):
+                    raise served
+                return served
+
+            def __call__(self, _job: Job) -> None:
+                pass
+
+        worker.handler("work")(Handler())
+        async with working(worker):
+            await until(lambda: farm.bodies["hello"])
+            [job] = submitted(farm, 1)
+            await until(lambda: job.status == "success")
+
+        assert farm.bodies["hello"][0]["models"] == announced
 
 
 class TestGpus:

@@ -249,6 +249,19 @@ class TestHandler:
 
         assert (job.status, job.error) == ("failed", "The farm refused the result: No: too_large.")
 
+    async def test_that_raises_what_is_no_exception_fails_its_attempt_alone(
+        self, farm: FarmServer, worker: Worker
+    ) -> None:
+        @worker.handler("odd")
+        async def odd(_job: Job) -> None:
+            raise BaseExceptionGroup("several", [asyncio.CancelledError("one of its own")])
+
+        async with working(worker):
+            job = farm.submit("odd")
+            await until(lambda: job.finishes)
+
+        assert (job.status, job.error.splitlines()[-1]) == ("failed", "    +------------------------------------")
+
 
 class TestHeartbeat:
     async def test_goes_on_while_a_plain_function_blocks(self, farm: FarmServer, worker: Worker) -> None:
