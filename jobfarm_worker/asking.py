@@ -33,8 +33,8 @@ class Asking:
             try:
                 return future.result(timeout=LOOK_S)
             except TimeoutError:
-                if future.done():
-                    raise
+                if future.done():  # it failed by this, or was answered just now
+                    return future.result()
             if self.outbox.stopped:
                 future.cancel()
                 raise JobStopped

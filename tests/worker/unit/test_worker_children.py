@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Child, Job, Worker
+from jobfarm_worker import Child, Job, Worker, asking
 from tests.worker.unit.outside import FarmServer, until, working
 from tests.worker.unit.stored import SayNo
 
@@ -117,3 +117,14 @@ async def test_one_whose_child_is_no_json_fails_and_its_socket_stays(farm: FarmS
         await until(lambda: job.finishes)
         assert (job.status, farm.opened) == ("failed", 1 if farm.ways["ws"] else 0)
     assert "surrogates not allowed" in job.error
+
+
+async def test_one_that_is_answered_as_it_looks_whether_it_was_stopped_has_the_answer(
+    farm: FarmServer, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "LOOK_S", 0.0)
+    worker.handler("work")(lambda job: [job.submit("part", n).id for n in range(100)])
+    async with working(worker):
+        job = farm.submit("work")
+        await until(lambda: job.finishes)
+    assert (job.status, job.error) == ("success", "")
