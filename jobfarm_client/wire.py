@@ -91,15 +91,15 @@ class Answers:
         self._url = url
 
     def read(self, response: httpx.Response) -> dict[str, Any]:
-        """The JSON object of an answer; an empty one for none.
+        """The JSON object of an answer.
 
         Raises Refused (the farm refused), Unauthorized, WrongServer (strangers answer at this address), or
         Unreachable.
         """
-        data = None if response.status_code == httpx.codes.UNAUTHORIZED else _object(response)
-        if response.is_success and (data is not None or not response.content):
+        data = _object(response)
+        if response.is_success and data is not None:
             self.known = True
-            return data or {}
+            return data
         raise self._error(response, data)
 
     def read_bytes(self, response: httpx.Response) -> bytes:
@@ -120,7 +120,7 @@ class Answers:
         return self._error(response, _object(response))
 
     def _error(self, response: httpx.Response, data: dict[str, Any] | None) -> FarmError:
-        if response.status_code == httpx.codes.UNAUTHORIZED:
+        if response.status_code == httpx.codes.UNAUTHORIZED and (data is not None or not self.known):
             return Unauthorized()
         if data is None or "error" not in data or response.is_success:
             return self._stranger(response)

@@ -120,11 +120,15 @@ class Proxy:
         self.times -= 1
         headers = [(b"content-type", b"text/html")]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"<h1>nginx</h1>"})
+        await send({"type": "http.response.body", "body": b"" if self.status < 300 else b"<h1>nginx</h1>"})
 
 
 class TestProxy:
-    @pytest.mark.parametrize(("status", "verb"), [(502, "claim"), (504, "finish"), (404, "output"), (403, "files")])
+    @pytest.mark.parametrize(
+        ("status", "verb"),
+        [(502, "claim"), (504, "finish"), (404, "output"), (403, "files"), (401, "output")]
+        + [(status, verb) for status in (200, 204) for verb in ("output", "files", "finish")],
+    )
     async def test_that_answers_for_a_farm_that_is_away_is_waited_out(
         self, farm: FarmServer, door: Door, status: int, verb: str
     ) -> None:
