@@ -57,6 +57,7 @@ class Following:
                     async for event in events:
                         if self._note(event):
                             yield event
+                            self._patience.succeeded()  # the caller may have taken longer than a call is repeated
                 continue
             except FarmError as error:
                 pause_s = self._pause_s(error, is_polled=is_polled)

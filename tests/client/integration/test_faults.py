@@ -2,11 +2,12 @@
 
 import json
 import threading
+import time
 from typing import Any
 
 import pytest
 
-from jobfarm_client import NotFound, RateLimited, Unreachable, WrongServer, following
+from jobfarm_client import NotFound, RateLimited, Unreachable, WrongServer, following, retrying
 from jobs import operations
 from jobs.domain import changes
 from jobs.models import Job
@@ -97,6 +98,23 @@ class TestOutput:
         write(crew, held, ["three"], first=2)
         finish(crew, held, outcome="success")
         assert [*pieces, *output] == ["one ", "two ", "three"]
+
+    def test_goes_on_for_a_caller_who_took_longer_than_a_call_is_repeated(
+        self, server: Server, make: Make, crew: Crew, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(retrying, "LONGEST_PAUSE_S", 0.01)
+        farm = make(retry_for_s=0.5)
+        job = farm.submit("work")
+        held = begun(crew)
+        write(crew, held, ["one "])
+        output = farm.output(job.id)
+        first, began_s = next(output), time.monotonic()
+        server.kill()
+        server.start()
+        write(crew, held, ["two"], first=1)
+        finish(crew, held, outcome="success")
+        assert time.monotonic() > began_s + 0.5
+        assert [first, *output] == ["one ", "two"]
 
     def test_of_later_attempts_follows(self, farm: Any, crew: Crew) -> None:
         job = farm.submit("work")
