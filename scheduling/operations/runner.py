@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import psycopg
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, transaction
 
@@ -57,7 +58,8 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
     Its effects and its `success` commit together. Collisions are retried in place; after ten it waits a little in the
     queue, longer each time, and after SCHEDULING["MOST_COLLISIONS"] it is failed. It also waits after an error that is
     the server's own (its disk is full). Any other error rolls everything back and is recorded by a transaction of its
-    own. If the database goes away nothing is recorded: its row has not left the queue.
+    own. If its connection is lost nothing is recorded, since it may have committed: its row is in the queue if not. Lost
+    in the function itself, that is counted as a death of its process is.
     """
     if _is_gone(dispatch):
         return False
@@ -74,14 +76,15 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
     return run.is_committed
 
 
-def process_died(function_id: int, *, by: Holder) -> bool:
-    """The process that ran this mutation died. After SCHEDULING["MOST_DEATHS"] it is failed, until then it waits before
-    its next run. False if its session still holds it, so that this has to be called again later."""
+def process_died(function_id: int, *, by: Holder, error: BaseException | None = None) -> bool:
+    """The process that ran this mutation died, or its session, by this error. After SCHEDULING["MOST_DEATHS"] it is
+    failed, until then it waits before its next run. False if its session still holds it, so that this has to be called
+    again later."""
     deaths = functions.count_death(function_id, delay_s=DIED.delay_s(1, rng=_RNG))
     if deaths is None:
         return not Due.objects.filter(pk=function_id).exists()
     if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
-        ending = endings.failed(KillsItsProcess(deaths=deaths))
+        ending = endings.failed(error or KillsItsProcess(deaths=deaths))
         if endings.write_failure(function_id, ending, by=by, elapsed_s=None):
             row = functions.find(function_id)
             notifications.over(function_id, task_backend=row.task_backend if row else None, raised=ending.raised)
@@ -172,6 +175,7 @@ class _Run:
     function: str | None = None
     is_committed: bool = False
     has_failed: bool = False
+    session: psycopg.Connection[Any] | None = None  # in which the function itself runs, or ended by an error
 
     def note(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         try:
@@ -198,7 +202,7 @@ def _is_gone(dispatch: Dispatch) -> bool:
 
 
 def _take_and_run(run: _Run) -> None:
-    run.statement, run.attempts = None, run.attempts + 1
+    run.statement, run.session, run.attempts = None, None, run.attempts + 1
     with connections[DEFAULT_DB_ALIAS].execute_wrapper(run.note):
         row = functions.take(run.dispatch)
         if row is None:
@@ -209,7 +213,9 @@ def _take_and_run(run: _Run) -> None:
         run.task_backend, run.function = call.task_backend, call.function
         transaction.on_commit(run.commit)
         with context.running(call), guards.mutation(call.function):
+            run.session = connections[DEFAULT_DB_ALIAS].connection
             result = _result(call, _run(call))
+        run.session = None
         if not functions.succeed(run.dispatch, by=run.by, result=result):
             raise RowMoved
 
@@ -225,9 +231,11 @@ def _roll_back(run: _Run, error: BaseException) -> None:
         _collide(run, run.statement or "COMMIT")
     elif endings.is_short(error):
         _postpone(run, delay_s=SHORT.delay_s(1, rng=_RNG))
-    elif endings.is_away(error):
+    elif endings.is_away(error) and (run.session is None or run.session.closed):
         log.warning("The database went away during mutation #%s: %s", run.dispatch.id, error)
         connections.close_all()
+        if run.session is not None:  # it may be what ends the server's process each time, as by the memory that it takes
+            _until_it_holds(lambda: process_died(run.dispatch.id, by=run.by, error=error))
     else:
         _fail(run, error)
 
@@ -306,7 +314,7 @@ def _until_it_holds(write: Callable[[], object]) -> None:
         except Exception as error:
             if not (endings.is_away(error) or endings.is_refused_for_now(error) or transactions.is_passing(error)):
                 raise
-            log.warning("The outcome of an action cannot be written yet: %s", error)
+            log.warning("What became of a function cannot be written yet: %s", error)
             time.sleep(pauses.delay_s(attempt, rng=_RNG))
         else:
             return

@@ -1,0 +1,73 @@
+"""Mutations that lose their connection, or seem to: by the network, or by their own doing."""
+
+import os
+import socket
+
+import pytest
+from django.db import OperationalError, connection
+
+from postgres import clock
+from scheduling import operations as scheduling
+from scheduling.models import Due, ScheduledFunction
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BREAKS: list[None] = []  # as many runs as are to be broken off
+
+
+@scheduling.mutation
+def uses_a_closed_cursor() -> None:
+    cursor = connection.cursor()
+    cursor.close()
+    cursor.execute("SELECT 1")
+
+
+@scheduling.mutation
+def raises_what_a_driver_would() -> None:
+    raise OperationalError("the other system is away")
+
+
+@scheduling.mutation
+def is_broken_off() -> None:
+    if BREAKS:
+        BREAKS.pop()
+        with socket.socket(fileno=os.dup(connection.connection.pgconn.socket)) as line:
+            line.shutdown(socket.SHUT_RDWR)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def run_until_over(made: ScheduledFunction) -> ScheduledFunction:
+    for _ in range(5):
+        Due.objects.update(next_at=clock.now())
+        scheduling.run_due()
+    return ScheduledFunction.objects.get(pk=made.pk)
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (uses_a_closed_cursor, "InterfaceError: the cursor is closed"),
+        (raises_what_a_driver_would, "OperationalError: the other system is away"),
+    ],
+)
+def test_an_error_that_only_looks_like_a_lost_connection_fails_its_mutation(function: object, error: str) -> None:
+    row = run_until_over(scheduling.run_after(0, function))  # type: ignore[call-overload]
+
+    assert (row.status, row.error) == ("failed", error)
+    assert not Due.objects.exists()
+
+
+def test_a_mutation_that_lost_its_connection_is_run_again() -> None:
+    BREAKS[:] = [None, None]
+
+    assert run_until_over(scheduling.run_after(0, is_broken_off)).status == "success"
+
+
+def test_a_mutation_whose_every_run_ends_its_session_is_failed_with_that_error() -> None:
+    BREAKS[:] = [None] * 9
+
+    row = run_until_over(scheduling.run_after(0, is_broken_off))
+
+    assert row.status == "failed"
+    assert "OperationalError" in (row.error or "")
+    assert not Due.objects.exists()
