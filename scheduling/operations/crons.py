@@ -140,9 +140,8 @@ def hasten(*names: str, within_s: float) -> None:
     """Let crons fire within so many seconds after the commit: something happened that they are for. Of an unknown or
     paused one nothing comes.
 
-    So a cron that would find nothing to do need not fire often. Each process writes this once in that time at most, and
-    nobody waits for it: the firing comes after all that was committed since. A call that is lost costs the wait until
-    the cron's own fire time.
+    So a cron that would find nothing to do need not fire often. A process asks for this once until that firing, which
+    comes after all that was committed since. A call that is lost costs the wait until the cron's own fire time.
     """
     if known := [name for name in names if name in _declared]:
         transaction.on_commit(lambda: _hasten(known, within_s), robust=True)
@@ -211,9 +210,10 @@ def _hasten(names: list[str], within_s: float) -> None:
     now = time.monotonic()
     due = [name for name in names if now >= _hastened_until.get((name, within_s), 0.0)]
     if due:
-        _hastened_until.update({(name, within_s): now + within_s for name in due})
         with guards.trusted():
-            crons.hasten(due, within_s=within_s)
+            fires_in_s = dict.fromkeys(due, within_s) | crons.hasten(due, within_s=within_s)
+        # What is committed after that firing, and it may come sooner, needs another.
+        _hastened_until.update({(name, within_s): now + seconds for name, seconds in fires_in_s.items()})
 
 
 def _sync(declared: Declared, row: Cron | None, *, now: datetime) -> None:

@@ -250,6 +250,14 @@ class TestACronThatIsHastened:
         scheduling.hasten("greet", within_s=10)
         assert 290 < self._next_s() <= 300
 
+    def test_fires_again_for_a_commit_after_a_firing_that_came_sooner(self) -> None:
+        self._rests()
+        Cron.objects.update(next_at=clock.now())  # another process has hastened it, ten seconds ago
+        scheduling.hasten("greet", within_s=10)
+        assert len(scheduling.fire_due()) == 1
+        scheduling.hasten("greet", within_s=10)
+        assert 0 < self._next_s() <= 10, "nobody looks for what was committed after the firing"
+
     def test_is_written_once_in_that_time_by_a_process(self) -> None:
         ahead = self._rests()
         scheduling.hasten("greet", within_s=10)
