@@ -12,11 +12,16 @@ class FunctionId(IntConverter):
     regex = "[0-9]{1,18}"
 
 
+class CronName(StringConverter):
+    regex = "[^/\0]+"  # no text of PostgreSQL's has a NUL
+
+
 class CronAction(StringConverter):
     regex = "pause|resume|run"
 
 
 register_converter(FunctionId, "functionid")
+register_converter(CronName, "cronname")
 register_converter(CronAction, "cronaction")
 
 urlpatterns = [
@@ -27,6 +32,6 @@ urlpatterns = [
     path("crons/", views.crons, name="crons"),
     path("new-cron/", views.new_cron, name="new_cron"),
     path("new-cron/preview/", views.preview, name="cron_preview"),
-    path("crons/<str:name>/", views.cron, name="cron"),
-    path("crons/<str:name>/<cronaction:action>/", views.cron_action, name="cron_action"),
+    path("crons/<cronname:name>/", views.cron, name="cron"),
+    path("crons/<cronname:name>/<cronaction:action>/", views.cron_action, name="cron_action"),
 ]

@@ -126,7 +126,7 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
 
 @pages.for_holders(live_queries.VIEW)
 def functions(request: HttpRequest) -> HttpResponse:
-    filters = {name: request.GET.get(name, "")[:200] for name in ("status", "function", "cron")}
+    filters = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in ("status", "function", "cron")}
     before = request.GET.get("before", "")
     shown = {**filters, "before": int(before) if re.fullmatch(_ID, before) else 0}
     context = {"shown": shown, "statuses": list(Status), "names": queries.names()}

@@ -96,6 +96,8 @@ class TestAPage:
             "before=-1",
             "before=%00",
             "status=nonsense",
+            "status=%00",
+            "function=%00&cron=%00",
             "function=%27",
             "before=٣",
         ],
@@ -114,6 +116,9 @@ class TestAPage:
         assert 'title="tests.scheduling.integration.sample.say"' not in page
         page = operator.get("/functions/?function=tests.scheduling.integration.sample.say").content.decode()
         assert 'title="tests.scheduling.integration.sample.say"' in page
+
+    def test_of_a_name_that_no_cron_can_have_is_not_there(self, operator: Client) -> None:
+        assert operator.get("/crons/a%00b/").status_code == 404
 
     def test_of_what_there_is_not_is_not_there(self, operator: Client) -> None:
         urls = ["/functions/999/", "/functions/9999999999999999999999/", "/crons/nothing/"]
