@@ -78,9 +78,9 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
 
 def process_died(function_id: int, *, by: Holder, error: BaseException | None = None) -> bool:
     """The process that ran this mutation died, or its session, by this error. After SCHEDULING["MOST_DEATHS"] it is
-    failed, until then it waits before its next run. False if its session still holds it, so that this has to be called
-    again later."""
-    deaths = functions.count_death(function_id, delay_s=DIED.delay_s(1, rng=_RNG))
+    failed, until then it waits before its next run, unless it was the session. False if its session still holds it, so
+    that this has to be called again later."""
+    deaths = functions.count_death(function_id, delay_s=0.0 if error else DIED.delay_s(1, rng=_RNG))
     if deaths is None:
         return not Due.objects.filter(pk=function_id).exists()
     if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
