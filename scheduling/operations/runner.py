@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from django.conf import settings
@@ -31,6 +31,7 @@ from scheduling.queries.functions import Dispatch, Ending, Holder
 from scheduling.registry import Call
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 LONGEST_STATEMENT = 500  # characters; parameters are no part of it
 
@@ -58,8 +59,8 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
     Its effects and its `success` commit together. Collisions are retried in place; after ten it waits a little in the
     queue, longer each time, and after SCHEDULING["MOST_COLLISIONS"] it is failed. It also waits after an error that is
     the server's own (its disk is full). Any other error rolls everything back and is recorded by a transaction of its
-    own. If its connection is lost nothing is recorded, since it may have committed: its row is in the queue if not. Lost
-    in the function itself, that is counted as a death of its process is.
+    own. If its connection is lost nothing is recorded, since it may have committed: its row is in the queue if not. In
+    the function itself that is counted as a death of its process is.
     """
     if _is_gone(dispatch):
         return False
@@ -101,7 +102,7 @@ def action(dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None],
     """
     if _is_gone(dispatch):
         return False
-    row = functions.start(dispatch.id, by=by)
+    row = _started(dispatch.id, by=by)
     if row is None:
         return False
     notifications.changed([row.pk])
@@ -156,6 +157,16 @@ def _try_again(ended: ScheduledFunction, *, known: bool) -> None:
         # It fires what the first one fired.
         of_cron: dict[str, Any] = {"cron": ended.cron_id, "fire_at": ended.fire_at, "parent": ended.parent_id}
         insert([like(ended, delay_s=delay_s, retry_of=ended.pk, attempt=ended.attempt + 1, **of_cron)])
+
+
+def _started(function_id: int, *, by: Holder) -> ScheduledFunction | None:
+    try:
+        return functions.start(function_id, by=by)
+    except (OperationalError, InterfaceError) as error:
+        if not endings.is_away(error):
+            raise
+    # It may be committed: then nobody else runs it, nor ends it while this process lives.
+    return _until_it_holds(lambda: functions.start(function_id, by=by, is_again=True))
 
 
 class _NotOurs(Exception):
@@ -234,7 +245,7 @@ def _roll_back(run: _Run, error: BaseException) -> None:
     elif endings.is_away(error) and (run.session is None or run.session.closed):
         log.warning("The database went away during mutation #%s: %s", run.dispatch.id, error)
         connections.close_all()
-        if run.session is not None:  # it may be what ends the server's process each time, as by the memory that it takes
+        if run.session is not None:  # it may itself end the server's process each time, by the memory that it takes
             _until_it_holds(lambda: process_died(run.dispatch.id, by=run.by, error=error))
     else:
         _fail(run, error)
@@ -305,19 +316,18 @@ def _fail(run: _Run, error: BaseException) -> None:
         notifications.over(run.dispatch.id, task_backend=run.task_backend, raised=error)
 
 
-def _until_it_holds(write: Callable[[], object]) -> None:
+def _until_it_holds(write: Callable[[], T]) -> T:
     pauses = Backoff(first_s=0.05, cap_s=1)
-    for attempt in range(1, 1_000_000):
+    attempt = 0
+    while True:
         try:
             _mend_connections()
-            write()
+            return write()
         except Exception as error:
             if not (endings.is_away(error) or endings.is_refused_for_now(error) or transactions.is_passing(error)):
                 raise
             log.warning("What became of a function cannot be written yet: %s", error)
-            time.sleep(pauses.delay_s(attempt, rng=_RNG))
-        else:
-            return
+            time.sleep(pauses.delay_s(attempt := attempt + 1, rng=_RNG))
 
 
 def _mend_connections() -> None:

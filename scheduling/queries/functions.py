@@ -176,9 +176,10 @@ def fail_pending(function_id: int, *, by: Holder, ending: Ending, elapsed_s: flo
     return rows[0] if rows else None
 
 
-def start(function_id: int, *, by: Holder) -> ScheduledFunction | None:
-    """Start an action; None if it is not ours to start. Its `args` are JSON text."""
-    rows = statements.load("scheduling", "start").run({"id": function_id} | _who(by))
+def start(function_id: int, *, by: Holder, is_again: bool = False) -> ScheduledFunction | None:
+    """Start an action; None if it is not ours to start. `is_again`: the answer to a first try was lost. Its `args` are
+    JSON text."""
+    rows = statements.load("scheduling", "start").run({"id": function_id, "is_again": is_again} | _who(by))
     return _instance(rows[0]) if rows else None
 
 

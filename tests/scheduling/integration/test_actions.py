@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 
 from core.refusal import CancelVerdict
 from postgres import clock
@@ -36,6 +36,21 @@ def stored(row: ScheduledFunction) -> ScheduledFunction:
     return ScheduledFunction.objects.get(pk=row.pk)
 
 
+def lost_answer(statement: str) -> Callable[..., Any]:
+    """The connection breaks off between what this statement does, once, and its answer."""
+    losses = [statement]
+
+    def lose(execute: Callable[..., Any], sql: str, *given: Any) -> Any:
+        answer = execute(sql, *given)
+        if losses and f"/* {losses[0]} */" in sql:
+            losses.pop()
+            connection.connection.close()
+            raise OperationalError("the answer was lost")
+        return answer
+
+    return lose
+
+
 class TestAnAction:
     def test_ends_with_its_result(self) -> None:
         row = scheduling.run_after(0, sample.say, word="hello")
@@ -44,6 +59,16 @@ class TestAnAction:
         assert (ended.status, ended.result, ended.attempt) == ("success", "hello", 1)
         assert ended.cluster_id is not None
         assert ended.ran_by
+
+    def test_whose_start_was_committed_while_its_answer_was_lost_runs_once(self) -> None:
+        row = scheduling.run_after(0, sample.say, word="hello")
+        by = Holder(cluster_id=uuid.uuid4(), ran_by="test:1")
+        clusters.begin(by.cluster_id, role="actions")
+        [one] = clusters.dispatch(Kind.ACTION, limit=1)
+        with connection.execute_wrapper(lost_answer("scheduling.start")):
+            assert runner.action(one, by=by)
+        assert (stored(row).status, stored(row).result) == ("success", "hello")
+        assert not runner.action(one, by=by)
 
     def test_that_raises_has_failed_and_is_not_tried_again(self) -> None:
         row = scheduling.run_after(0, sample.break_down)
