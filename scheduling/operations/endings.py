@@ -8,7 +8,6 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from itertools import count
 from types import FrameType
 
 import psycopg
@@ -25,13 +24,15 @@ from scheduling.queries.functions import Ending, Holder
 
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 300  # characters
+_MOST_ASIDE = 100  # in one run that is bounded: each is a traceback in the log
 _SMALLER = 8  # times, after a batch that failed: one of 500 is found in four
 _LONGEST_ERROR = 10_000  # characters; of a traceback ten times that
 _NOT_TEXT = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL cannot store as text
 # SQLSTATE classes: connection exception, operator intervention (shutdown, crash, cannot connect now).
 _AWAY = ("08", "57P")
-# Insufficient resources (disk full, out of memory), system error (a disk that fails): the server's, not the function's.
-_SHORT = ("53", "58")
+# Insufficient resources (disk full, out of memory), system error (a disk that fails): the server's, not the function's. A
+# limit that the server is configured with (53400: temp_file_limit) is met each time.
+_SHORT = ("530", "531", "532", "533", "58")
 
 UNKNOWN = Ending(
     status=Status.UNKNOWN,
@@ -178,10 +179,10 @@ def in_batches(
     """Let `step(limit)` take what is due, `size` at once, until less is left, or `most` times; how many it took.
 
     A batch that fails is taken in smaller ones. `put_aside` is called for what fails alone, and makes later steps pass
-    that over. What `is_of_all` is raised: it says nothing about one.
+    that over; with `most` for a hundred at most. What `is_of_all` is raised: it says nothing about one.
     """
-    done, limit = 0, size
-    for _ in count() if most is None else range(most):
+    done, limit, steps, aside = 0, size, 0, 0
+    while most is None or (steps < most and aside < _MOST_ASIDE):
         try:
             taken = step(limit)
         except Exception as error:
@@ -189,8 +190,10 @@ def in_batches(
                 raise
             if limit == 1:
                 put_aside(error)
+                aside += 1
             limit = max(1, limit // _SMALLER)
             continue
+        steps += 1
         done += taken
         if taken < limit:
             break

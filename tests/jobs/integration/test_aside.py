@@ -44,6 +44,28 @@ def test_a_job_that_another_table_names_stays_and_the_others_go(monkeypatch: pyt
             cursor.execute("DROP TABLE of_another_app")
 
 
+def test_more_jobs_that_stay_than_a_run_has_batches_keep_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(retention._declared, "jobs", (janitor.forget, 4))
+    monkeypatch.setattr(retention, "BATCHES", 5)
+    farm.kind()
+    jobs = farm.submit(9)
+    for job in jobs:
+        operations.cancel(job.pk, by=None)
+        farm.age(job, 400 * 86400)
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE of_another_app (it bigint REFERENCES jobs_job DEFERRABLE INITIALLY DEFERRED)")
+        cursor.execute("INSERT INTO of_another_app SELECT unnest(%s::bigint[])", [[job.pk for job in jobs[:7]]])
+    try:
+        with pytest.raises(SomeFailed):
+            farm.retain()
+        while scheduling.run_due():
+            pass
+        assert set(Job.objects.values_list("pk", flat=True)) == {job.pk for job in jobs[:7]}
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE of_another_app")
+
+
 def test_one_that_stays_keeps_the_rest_from_no_further_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a million jobs a day are to go: a run is bounded, and the next one begins at once."""
     monkeypatch.setitem(retention._declared, "jobs", (janitor.forget, 2))

@@ -2,13 +2,15 @@
 
 import os
 import socket
+import uuid
 
 import pytest
 from django.db import OperationalError, connection
 
 from postgres import clock
 from scheduling import operations as scheduling
-from scheduling.models import Due, ScheduledFunction
+from scheduling.models import Cluster, Due, ScheduledFunction
+from scheduling.operations import clusters
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BREAKS: list[None] = []  # as many runs as are to be broken off
@@ -36,6 +38,12 @@ def is_broken_off() -> None:
         cursor.execute("SELECT 1")
 
 
+@scheduling.mutation
+def sorts_more_than_may_lie_in_temporary_files() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DO $$ BEGIN RAISE 'temp_file_limit' USING ERRCODE = 'configuration_limit_exceeded'; END $$")
+
+
 def run_until_over(made: ScheduledFunction) -> ScheduledFunction:
     for _ in range(5):
         Due.objects.update(next_at=clock.now())
@@ -55,6 +63,20 @@ def test_an_error_that_only_looks_like_a_lost_connection_fails_its_mutation(func
 
     assert (row.status, row.error) == ("failed", error)
     assert not Due.objects.exists()
+
+
+def test_a_mutation_that_exceeds_a_configured_limit_of_the_server_fails() -> None:
+    row = run_until_over(scheduling.run_after(0, sorts_more_than_may_lie_in_temporary_files))
+
+    assert (row.status, row.error_class) == ("failed", "django.db.utils.OperationalError")
+
+
+def test_a_cluster_that_heard_no_answer_to_its_beginning_begins() -> None:
+    cluster_id = uuid.uuid4()
+    for _ in range(2):
+        clusters.begin(cluster_id, role="actions")
+
+    assert Cluster.objects.filter(pk=cluster_id).exists()
 
 
 def test_a_mutation_that_lost_its_connection_is_run_again() -> None:
