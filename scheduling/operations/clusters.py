@@ -37,7 +37,9 @@ SEEN_WITHIN = timedelta(seconds=10)
 
 
 def begin(cluster_id: UUID, *, role: str) -> None:
-    Cluster.objects.create(cluster_id=cluster_id, role=role, host=socket.gethostname(), pid=os.getpid())
+    """May be called twice: the answer may be lost."""
+    row = Cluster(cluster_id=cluster_id, role=role, host=socket.gethostname(), pid=os.getpid())
+    Cluster.objects.bulk_create([row], ignore_conflicts=True)
 
 
 def dispatch(kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> list[Dispatch]:
