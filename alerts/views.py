@@ -25,8 +25,8 @@ _SCALES: Final = {"window_s": _MINUTE_S, "hold_s": _MINUTE_S, "keep_firing_s": _
 _UNITS: Final = {Unit.SECONDS: "Seconds.", Unit.PERCENT: "Percent.", Unit.NUMBER: "A number; 0 is: more than none."}
 
 
-def _length(label: str, help_text: str, *, most: int, least: int = 0) -> forms.IntegerField:
-    return forms.IntegerField(label=label, help_text=help_text, min_value=least, max_value=most)
+def _length(label: str, help_text: str, *, most: int, least: int = 0) -> forms.FloatField:
+    return forms.FloatField(label=label, help_text=help_text, min_value=least, max_value=most)
 
 
 class RuleForm(forms.Form):
@@ -64,7 +64,7 @@ class RuleForm(forms.Form):
     def values(self) -> dict[str, Any]:
         cleaned = dict(self.cleaned_data)
         for name, scale in _SCALES.items():
-            cleaned[name] = cleaned[name] * scale if name in cleaned else getattr(self._rule, name, 900)
+            cleaned[name] = round(cleaned[name] * scale) if name in cleaned else getattr(self._rule, name, 900)
         cleaned.setdefault("threshold", 0.0)
         cleaned.setdefault("target", "")
         url, is_removed = cleaned.pop("webhook_url").strip(), cleaned.pop("without_webhook", False)
@@ -111,7 +111,7 @@ def _initial(condition: Condition | None, rule: Rule | None) -> dict[str, Any]:
         return first | {"window_s": 15, "hold_s": 5, "keep_firing_s": 5, "repeat_s": 4, "severity": "warning"}
     names = ("name", "target", "threshold", "severity", "mail_to", "is_enabled")
     kept = {name: getattr(rule, name) for name in names}
-    return kept | {name: getattr(rule, name) // scale for name, scale in _SCALES.items()}
+    return kept | {name: f"{getattr(rule, name) / scale:.10g}" for name, scale in _SCALES.items()}
 
 
 SEE: Final = "alerts.view_rule"

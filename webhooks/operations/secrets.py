@@ -28,7 +28,7 @@ from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from postgres import clock
 from webhooks.domain.deliveries import Source
-from webhooks.errors import BadSecret, BadSignature, CannotOpen, NotFound, Undeliverable
+from webhooks.errors import BadEnvelope, BadSecret, BadSignature, CannotOpen, NotFound, Undeliverable
 from webhooks.models import SandboxToken, Secret
 from webhooks.sources import configs
 from webhooks.sources.requests import Key
@@ -193,8 +193,8 @@ def send(
     """Sign these bytes as the sender would and post them to the source's address; what that answered.
 
     `event_type` matters where the sender names it outside of the body: GitHub in a header, Confluence in the address.
-    `base_url` is where the farm answers (settings.WEBHOOKS["OWN_URL"]). Raises NotFound (no secret), CannotOpen, and
-    Undeliverable when nothing answers there.
+    `base_url` is where the farm answers (settings.WEBHOOKS["OWN_URL"]). Raises NotFound (no secret), CannotOpen,
+    BadEnvelope (no header holds the type), and Undeliverable when nothing answers there.
     """
     import httpx  # noqa: PLC0415 (0.1 s, which no process need spend when it starts)
 
@@ -207,6 +207,8 @@ def send(
     params = {"event": event_type} if source is Source.CONFLUENCE and event_type else None
     try:
         answer = httpx.post(url, content=body, headers=headers, params=params, timeout=_TIMEOUT_S, trust_env=False)
+    except UnicodeEncodeError:
+        raise BadEnvelope(reason="a type that stands in a header is of ASCII") from None
     except httpx.HTTPError as error:
         raise Undeliverable(url=url, reason=str(error) or type(error).__name__) from None
     return Sent(status=answer.status_code, answer=answer.text[:2000], delivery_id=message_id)

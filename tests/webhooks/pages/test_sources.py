@@ -219,6 +219,12 @@ class TestATestDelivery:
         assert f"Nothing answers at {own}/api/webhooks/github" in page
         assert "what was written" in page
 
+    def test_whose_type_no_header_can_hold_says_so(self, operator: Client) -> None:
+        operations.add(Source.GITHUB)
+        answer = operator.post(f"{SOURCE}send/", {"event": "пинг", "body": "{}"})
+        assert answer.status_code == 422
+        assert "The request cannot be taken: a type that stands in a header is of ASCII" in answer.content.decode()
+
     def test_begins_with_the_body_of_another(self, operator: Client) -> None:
         delivery = receive({"like": "this"}, event_type="issues.opened")
         page = operator.get(f"{SOURCE}send/?like={delivery.pk}").content.decode()
