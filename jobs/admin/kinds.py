@@ -13,6 +13,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action
 
 from core.backoff import Backoff
+from core.json_fields import StrictJSON
 from jobs import operations
 from jobs.errors import InvalidValue
 from jobs.kinds import DECLARED, check_limit
@@ -34,6 +35,7 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
             "timeout_s", "expires_s", "retry_when_lost", "retry_on_timeout", "requires", "limit", "limit_count",
             "limit_key", "concurrency", "concurrency_key", "on_overflow", "keep_content", "redact",
         )  # fmt: skip
+        field_classes = {"requires": StrictJSON}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -95,6 +95,8 @@ def requirement(
 
 def conditions(named: Mapping[str, Any], *, field: str) -> dict[str, str]:
     """The one spelling of these conditions. A number or a list stands for itself. Raises InvalidValue."""
+    if not isinstance(named, Mapping):
+        raise InvalidValue(field=field, why=f'an object such as {{"gpu": "yes"}}, got {named!r:.80}')
     if len(named) > MOST_CONDITIONS:
         raise InvalidValue(field=field, why=f"{MOST_CONDITIONS} conditions at most, got {len(named)}")
     for key in named:

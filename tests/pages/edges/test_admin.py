@@ -198,6 +198,9 @@ class TestKinds:
             ({"backoff_base": "nan"}, "backoff_base"),
             ({"timeout_s": "-1"}, "__all__"),
             ({"priority": "101"}, "priority"),
+            ({"requires": '["gpu"]'}, "__all__"),
+            ({"requires": "16"}, "__all__"),
+            ({"requires": '{"gpu": "\\ud800"}'}, "requires"),
         ],
     )
     def test_a_rule_broken_is_an_error_in_the_form(
