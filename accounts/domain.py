@@ -101,3 +101,10 @@ def mixes_scripts(name: str) -> bool:
 
 def captcha_text(*, rng: Random) -> str:
     return "".join(rng.choice(CAPTCHA_LETTERS) for _ in range(CAPTCHA_LENGTH))
+
+
+def cache_key(key: str, prefix: str, version: int) -> str:
+    """Django's form of a key in the cache (KEY_FUNCTION). Marks of used codes come last: what is too much is deleted
+    from the front, and without its mark a code would be good again."""
+    is_mark = key.startswith("allauth.mfa.totp.used")
+    return f"{'z' if is_mark else ''}{prefix}:{version}:{key}"

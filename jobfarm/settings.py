@@ -219,11 +219,10 @@ MFA_PASSKEY_LOGIN_ENABLED = not SSO_ONLY
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # an address opens nothing here but a new password
 MFA_TOTP_ISSUER = "jobfarm"
 MFA_TOTP_TOLERANCE = 1  # steps of 30 s: clocks of phones
-# What all web processes know of codes that were used, and of how often one tried. Beyond MAX_ENTRIES what has expired
-# is deleted, and of the rest one in CULL_FREQUENCY: none, or a used code would be good again.
+# What all web processes know of codes that were used, and of how often one tried.
 CACHES = {"default": {
     "BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "jobfarm_cache",
-    "OPTIONS": {"MAX_ENTRIES": 10_000, "CULL_FREQUENCY": 10**9},
+    "OPTIONS": {"MAX_ENTRIES": 10_000}, "KEY_FUNCTION": "accounts.domain.cache_key",
 }}  # fmt: skip
 
 # The picture that guests read. Its letters are chosen in accounts.domain.

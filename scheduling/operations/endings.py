@@ -30,8 +30,8 @@ _LONGEST_ERROR = 10_000  # characters; of a traceback ten times that
 _NOT_TEXT = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL cannot store as text
 # SQLSTATE classes: connection exception, operator intervention (shutdown, crash, cannot connect now).
 _AWAY = ("08", "57P")
-# Insufficient resources (disk full, out of memory), system error (a disk that fails): the server's, not the function's. A
-# limit that the server is configured with (53400: temp_file_limit) is met each time.
+# Insufficient resources (disk full, out of memory), system error (a disk that fails): the server's, not the function's.
+# A limit that the server is configured with (53400: temp_file_limit) is met each time.
 _SHORT = ("530", "531", "532", "533", "58")
 
 UNKNOWN = Ending(
@@ -81,7 +81,7 @@ def is_short(error: BaseException) -> bool:
 
 
 def is_refused_for_now(error: BaseException) -> bool:
-    """Whether `error` says that the server takes no writes now, after a failover say, or was told to cancel this one."""
+    """Whether `error` says that the server takes no writes now, as after a failover, or was told to cancel it."""
     refused = psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.QueryCanceled
     return any(isinstance(cause, refused) for cause in causes(error))
 

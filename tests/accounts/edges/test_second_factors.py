@@ -74,12 +74,11 @@ class TestACode:
         log_in(client)
         client.post(CODE_PAGE, {"code": used})
         with connection.cursor() as cursor:
-            cursor.execute(
-                "INSERT INTO jobfarm_cache SELECT 'z' || n, '', now() + interval '1 hour' FROM generate_series(1, 10000) AS n"
-            )
+            cursor.execute("INSERT INTO jobfarm_cache SELECT ':1:z' || n, '', now() + interval '1 hour' "
+                           "FROM generate_series(1, 10000) AS n")  # fmt: skip
         other = Client()
         log_in(other)
-        cache.set("more", 1)
+        cache.set("more", 1)  # a third goes, from the front
         assert other.post(CODE_PAGE, {"code": used}).status_code == 200
 
     @pytest.mark.parametrize(("steps", "status"), [(-3, 200), (-1, 302), (1, 302), (3, 200)])

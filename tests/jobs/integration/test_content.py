@@ -38,8 +38,10 @@ POISON = """
 CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'a broken row'; END $$;
 CREATE TRIGGER poison BEFORE UPDATE ON jobs_job FOR EACH ROW WHEN (OLD.id = {job}) EXECUTE FUNCTION poison()
 """
-LATE = POISON.replace("CREATE TRIGGER poison BEFORE UPDATE ON jobs_job", "CREATE CONSTRAINT TRIGGER poison AFTER UPDATE "
-                      "ON jobs_job DEFERRABLE INITIALLY DEFERRED")  # fmt: skip
+LATE = POISON.replace(
+    "TRIGGER poison BEFORE UPDATE ON jobs_job",
+    "CONSTRAINT TRIGGER poison AFTER UPDATE ON jobs_job DEFERRABLE INITIALLY DEFERRED",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -137,11 +137,11 @@ class TestAnAnswer:
     def test_that_is_broken_answers_no_other_call_from_the_cache(self, client: Client) -> None:
         worker = offering("tiny")
         body = {"model": "tiny", "messages": [{"role": "user", "content": "x"}], "temperature": 0}
-        request = [json.dumps(body), "application/json"]
-        client.post("/v1/chat/completions", *request, headers={"X-Cache": "exact"})
+        cached: dict[str, Any] = {"content_type": "application/json", "headers": {"X-Cache": "exact"}}
+        client.post("/v1/chat/completions", json.dumps(body), **cached)
         broken = client.get(f"/v1/chat/completions/{answered(worker, None)}")
         assert code(broken) == (502, "broken_answer")
-        client.post("/v1/chat/completions", *request, headers={"X-Cache": "exact"})
+        client.post("/v1/chat/completions", json.dumps(body), **cached)
         assert Job.objects.count() == 2
 
 

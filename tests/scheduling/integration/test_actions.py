@@ -21,11 +21,11 @@ from scheduling import operations as scheduling
 from scheduling.domain.states import Kind, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
-from scheduling.operations import clusters, endings, retention, runner
+from scheduling.operations import clusters, endings, runner
 from scheduling.queries import functions
 from scheduling.queries.clusters import Report, report
 from scheduling.queries.functions import Holder
-from tests.farm import rescanning, until, waiting_for_locks
+from tests.farm import until, waiting_for_locks
 from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -316,55 +316,6 @@ class TestRunningAgain:
             scheduling.run_again(row.pk)
         with pytest.raises(NotFound):
             scheduling.run_again(row.pk + 1000)
-
-
-class TestRetention:
-    def test_forgets_what_ended_seven_days_ago_and_nothing_else(self) -> None:
-        old, new = (scheduling.run_after(0, sample.say, word=w) for w in ("old", "new"))
-        scheduling.run_due()
-        waiting = scheduling.run_after(timedelta(days=30), sample.say, word="waiting")
-        _age([old])
-        assert scheduling.retain() == {"functions": 1}
-        assert set(ScheduledFunction.objects.values_list("pk", flat=True)) == {new.pk, waiting.pk}
-
-    def test_leaves_the_rest_to_a_next_run_of_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(retention, "BATCHES", 2)
-        monkeypatch.setitem(retention._declared, "functions", (_forget(), 2))
-        old = [scheduling.run_after(0, sample.say, word=str(n)) for n in range(5)]
-        scheduling.run_due()
-        _age(old)
-        assert scheduling.retain() == {"functions": 4}
-        [next_run] = ScheduledFunction.objects.filter(status="pending")
-        assert (next_run.function, next_run.args) == (
-            "scheduling.operations.retention.retain",
-            {"names": ["functions"]},
-        )
-        scheduling.run_due()
-        assert stored(next_run).result == {"functions": 1}
-        assert ScheduledFunction.objects.count() == 1
-
-    def test_forgets_no_more_than_a_batch_in_one_statement_whatever_its_plan(self) -> None:
-        old = [scheduling.run_after(0, sample.say, word=str(n)) for n in range(5)]
-        scheduling.run_due()
-        _age(old)
-        with rescanning():
-            assert [_forget()(2, 0) for _ in range(4)] == [2, 2, 1, 0]
-
-
-def _forget() -> Callable[[int, int], int]:
-    return retention._declared["functions"][0]
-
-
-def _age(rows: list[ScheduledFunction]) -> None:
-    """Let ended functions be older than a week: only with their guard out of the way can that be written."""
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE scheduling_scheduledfunction DISABLE TRIGGER USER")
-        cursor.execute(
-            "UPDATE scheduling_scheduledfunction SET ended_at = ended_at - interval '7 days 1 hour',"
-            " created_at = created_at - interval '8 days' WHERE id = ANY (%s)",
-            [[row.pk for row in rows]],
-        )
-        cursor.execute("ALTER TABLE scheduling_scheduledfunction ENABLE TRIGGER USER")
 
 
 class TestTheDatabase:
