@@ -29,8 +29,9 @@ def checked_url(url: str) -> str:
     """The address of a farm without a slash at its end; raises BadOption for what is none."""
     try:
         parts = urlsplit(url.strip())
-        is_good = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
+        host = httpx.URL(url.strip()).host.encode("idna")
+        is_good = parts.scheme in {"http", "https"} and bool(host) and (parts.port or 1) > 0
+    except (ValueError, httpx.InvalidURL):
         is_good = False
     if not is_good or parts.query or parts.fragment:
         raise BadOption(f"{url!r} is not the address of a farm; it looks like http://127.0.0.1:8000.")

@@ -117,7 +117,8 @@ class TestOptions:
         ("url", "token", "sentence"),
         [
             ("", "t", "Which farm"), ("localhost:8000", "t", "is not the address"), ("http://h", " ", "Whose jobs"),
-            ("http://h", "two words", "no key has"),
+            ("http://h", "two words", "no key has"), ("http://farm..example", "t", "is not the address"),
+            ("http://1.2.3.999", "t", "is not the address"), ("http://xn--zz", "t", "is not the address"),
         ],
     )  # fmt: skip
     def test_are_checked_before_anything_is_sent(self, url: str, token: str, sentence: str) -> None:
