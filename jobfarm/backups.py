@@ -270,7 +270,8 @@ def add(folder: Path, *, keep: int, with_files: bool = True) -> tuple[Path, Note
     note = make(path, with_files=with_files)
     for remains in _remains(folder):
         shutil.rmtree(remains)
-    for old in _whole(folder)[:-keep]:
+    others = [one for one in _whole(folder) if one != path]  # a clock that was ahead has named some after it
+    for old in others[: 1 - keep or None]:
         _remove(old)
     return path, note
 
