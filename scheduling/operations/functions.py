@@ -265,18 +265,18 @@ def cancel(function: ScheduledFunction | int) -> Cancellation:
 def _try(pk: int) -> Cancellation | None:
     """One attempt; None when somebody else is changing the row right now."""
     row = functions.find(pk)
+    while row is not None and cancel_verdict(Status(row.status), attempt=row.attempt) is CancelVerdict.TOO_LATE:
+        if (following := functions.retry_of(row.pk)) is None:
+            return Cancellation(verdict=CancelVerdict.TOO_LATE, status=Status(row.status))
+        row = functions.find(following)
     if row is None:
         raise NotFound(resource="scheduled function")
     status = Status(row.status)
-    verdict = cancel_verdict(status, attempt=row.attempt)
-    if verdict is CancelVerdict.TOO_LATE:
-        following = functions.retry_of(pk)
-        return Cancellation(verdict=verdict, status=status) if following is None else _try(following)
-    if status is Status.PENDING and not functions.unqueue(pk):
+    if status is Status.PENDING and not functions.unqueue(row.pk):
         return None
-    rows = ScheduledFunction.objects.filter(pk=pk, status=status)
+    rows = ScheduledFunction.objects.filter(pk=row.pk, status=status)
     if not rows.update(status=Status.CANCELED, ended_at=Now()):
         return None
-    notifications.changed([pk])
-    notifications.over(pk, task_backend=row.task_backend)
-    return Cancellation(verdict=verdict, status=Status.CANCELED)
+    notifications.changed([row.pk])
+    notifications.over(row.pk, task_backend=row.task_backend)
+    return Cancellation(verdict=cancel_verdict(status, attempt=row.attempt), status=Status.CANCELED)

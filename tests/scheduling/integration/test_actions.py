@@ -22,6 +22,7 @@ from scheduling.domain.states import Kind, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import clusters, endings, runner
+from scheduling.operations.functions import insert, like
 from scheduling.queries import functions
 from scheduling.queries.clusters import Report, report
 from scheduling.queries.functions import Holder
@@ -206,6 +207,23 @@ class TestARetry:
         assert [stored(row).status for row in rows] == ["unknown", "unknown"]
         assert ScheduledFunction.objects.filter(retry_of=rows[0]).count() == 1
         assert ScheduledFunction.objects.filter(retry_of=rows[1]).count() == 0
+
+    def test_that_waits_behind_a_thousand_others_is_canceled_with_its_first_try(self) -> None:
+        scheduling.run_after(0, sample.break_down)
+        scheduling.run_due()
+        [values] = ScheduledFunction.objects.values()
+        first = values["id"]
+        numbers = range(first + 1, first + 1201)
+        tries = [{"id": n, "retry_of_id": n - 1, "attempt": n - first + 1} for n in numbers]
+        ScheduledFunction.objects.bulk_create(ScheduledFunction(**values | each) for each in tries)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT setval(pg_get_serial_sequence('scheduling_scheduledfunction', 'id'), %s)", [numbers[-1]]
+            )
+        last = ScheduledFunction.objects.get(pk=numbers[-1])
+        [waiting] = insert([like(last, delay_s=60, retry_of=last.pk, attempt=last.attempt + 1)])
+        assert scheduling.cancel(first).verdict is CancelVerdict.BEFORE_RETRY
+        assert stored(waiting).status == "canceled"
 
     def test_that_waits_is_canceled_with_its_first_try(self) -> None:
         first = scheduling.run_after(0, sample.break_down_and_be_tried_again, word="again")
