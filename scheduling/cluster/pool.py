@@ -27,6 +27,7 @@ LONG_S = 1.0  # who runs one mutation for so long is replaced for that time
 WAITING_S = 2 * worker.BUDGET_S  # what a worker was sent and has not begun by then is taken back
 STUCK_S = 5.0  # a free worker takes what it is sent within a moment: one that did not is frozen
 STARTING_S = 60.0
+AGAIN_S = 5.0  # after a fork for which no process, memory or descriptor was left
 
 
 class Stage(enum.Enum):
@@ -88,7 +89,7 @@ class Pool:
         self.size, self._spares = size, places(kind, size) - size
         self.workers: list[Worker] = []
         self.sent = 0  # tasks so far
-        self._forked = 0
+        self._forked, self._fork_at = 0, 0.0
         self._is_stopping = False
         self.died: list[Holder] = []
         self.fatal: list[tuple[int, Holder]] = []  # mutations, and the processes that died while they ran them
@@ -135,7 +136,11 @@ class Pool:
         free = self.free()
         needless = [one for one in free if time.monotonic() > one.since + NEEDLESS_S]
         if self.is_short():
-            self._fork()
+            try:
+                self._fork()
+            except OSError as error:  # raised, it would end the others
+                log.error("A worker cannot be started now: %s", error)  # noqa: TRY400  # no fault of ours
+                self._fork_at = time.monotonic() + AGAIN_S
         elif free and len(self._present()) > self._wanted():
             free[-1].leave()
         elif needless and len(free) > 1:
@@ -143,6 +148,8 @@ class Pool:
 
     def is_short(self) -> bool:
         """Whether no worker is free, nor on its way, and there may be more."""
+        if time.monotonic() < self._fork_at:
+            return False
         present = self._present()
         is_one_to_come = any(one.stage in {Stage.FREE, Stage.STARTING} for one in present)
         return not is_one_to_come and len(present) < self._wanted() and len(self.workers) < self.size + self._spares

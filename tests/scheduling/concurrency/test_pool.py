@@ -2,9 +2,11 @@
 
 import logging
 import os
+import resource
 import signal
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,6 +98,21 @@ class TestAWorker:
         [back] = until(lambda: turn(workers))
         assert back.rest == [GONE]
         assert frozen not in workers.workers
+
+    def test_that_cannot_be_started_is_started_when_it_can_be(
+        self, workers: Pool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An error would end the dispatcher, and with it the actions that its workers run."""
+        monkeypatch.setattr(pool, "AGAIN_S", 0.1)
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with Path(os.devnull).open() as highest:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (highest.fileno() + 1, before[1]))
+        try:
+            turn(workers)
+            assert not workers.workers
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        one_free(workers)
 
     def test_ends_when_its_dispatcher_lets_it_and_leaves_what_was_begun_to_its_end(self, workers: Pool) -> None:
         busy = one_free(workers)
