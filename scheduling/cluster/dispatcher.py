@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from datetime import datetime
 from math import ceil
 
 import psycopg
@@ -76,8 +77,9 @@ class Dispatcher:
         self._done_at: dict[str, float] = {}
         self._must_stop, self._has_database = False, True
         self._reported: Report | None = None
-        # The last report that was taken, and the first of those without a gap.
+        # The last report that was taken, and the first of those without a gap by the database's clock.
         self._reported_at = self._steady_since = time.monotonic()
+        self._seen_at: datetime | None = None
 
     def run(self) -> None:
         """Live until SIGTERM, or until whoever started us is gone; then end in order."""
@@ -257,34 +259,38 @@ class Dispatcher:
 
     def _sweep(self) -> None:
         """Silence of others counts once they had the time to report: a database that was read-only, or let commits
-        wait, kept all of us from it, and takes our reports again one moment before theirs."""
+        wait, kept all of us from it, and takes our reports again one moment before theirs; one whose clock was set
+        forward has seen none of us for long."""
+        self._write(self._facts())
         steady_s = time.monotonic() - self._steady_since
         clusters.sweep(judges_silence=steady_s >= clusters.SILENT_S)
 
     def _report(self) -> None:
         """Write down how this cluster is when that has changed, else now and then."""
-        pool = self._pool
-        facts = Report(
-            workers=pool.size,
-            free=max(pool.size - len(pool.busy()), 0),
-            waits=self._pulse.is_overdue,
-            dispatched=pool.sent,
-            errors=LATEST_ERRORS.sentences(),
-        )
+        facts = self._facts()
         if facts != self._reported or time.monotonic() > self._reported_at + REST_REPORT_S:
             self._write(facts)
 
+    def _facts(self) -> Report:
+        pool = self._pool
+        return Report(
+            workers=pool.size, free=max(pool.size - len(pool.busy()), 0), waits=self._pulse.is_overdue,
+            dispatched=pool.sent, errors=LATEST_ERRORS.sentences(),
+        )  # fmt: skip
+
     def _write(self, facts: Report) -> None:
         stat = django_q2.stat(self._cluster_id, self._broker, self._pool)
-        if not report(self._cluster_id, replace(facts, stat=stat)):
+        seen_at = report(self._cluster_id, replace(facts, stat=stat))
+        if seen_at is None:
             # Others took us for dead and took over what we had: nothing here may go on.
             log.error("This cluster was given up by the others; it ends at once")
             process_group.kill_group(os.getpid())
             os._exit(1)
-        self._reported = facts
-        if time.monotonic() - self._reported_at > REST_REPORT_S + LATE_REPORT_S:
+        since = self._seen_at
+        gap_s = (seen_at - since).total_seconds() if since else time.monotonic() - self._reported_at
+        if gap_s > REST_REPORT_S + LATE_REPORT_S:
             self._steady_since = time.monotonic()
-        self._reported_at = time.monotonic()
+        self._reported, self._reported_at, self._seen_at = facts, time.monotonic(), seen_at
 
     # The end.
 

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import F, QuerySet
@@ -20,10 +20,12 @@ class Report:
     errors: Sequence[str] = ()
 
 
-def report(cluster_id: UUID, report: Report) -> bool:
-    """A cluster lives; False if it was given up meanwhile, and what it held is no longer its own."""
+def report(cluster_id: UUID, report: Report) -> datetime | None:
+    """A cluster lives, at this moment of the database's clock; None if it was given up meanwhile, and what it held is
+    no longer its own."""
     params = {"cluster_id": cluster_id, **asdict(report), "errors": list(report.errors)}
-    return bool(statements.load("scheduling", "report_cluster").run(params))
+    rows = statements.load("scheduling", "report_cluster").run(params)
+    return rows[0].last_seen_at if rows else None
 
 
 def find(cluster_id: UUID) -> tuple[Cluster | None, float | None]:

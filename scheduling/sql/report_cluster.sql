@@ -5,4 +5,4 @@ SET last_seen_at = clock_timestamp(), workers = %(workers)s::smallint, free = %(
     dispatched = %(dispatched)s::bigint, stat = %(stat)s::bytea, errors = %(errors)s::text[]
 WHERE cluster_id = %(cluster_id)s::uuid AND ended_at IS NULL
   AND set_config('synchronous_commit', 'off', true) IS NOT NULL
-RETURNING cluster_id
+RETURNING last_seen_at

@@ -365,7 +365,7 @@ class TestASilentCluster:
         until(lambda: clusters.sweep() == 1, what="the sweep")
         assert (stored(row).status, stored(row).error_class) == ("unknown", "scheduling.errors.OutcomeUnknown")
         assert Cluster.objects.get().ending == "lost"
-        assert report(cluster_id, _report()) is False
+        assert report(cluster_id, _report()) is None
 
 
 def _report() -> Report:
