@@ -2,7 +2,7 @@
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from accounts import operations as accounts
 from jobs import operations
@@ -101,6 +101,18 @@ class TestKeys:
         expect(text).not_to_be_focused()
         page.get_by_role("button", name="Keys").click()
         expect(page.get_by_label("Keys without Ctrl or Alt work")).not_to_be_checked()
+
+
+class TestADoubleClick:
+    def test_sends_a_form_once(self, visit: Visit, boss: User) -> None:
+        page, sent = visit("/jobs/new/", by=boss), list[Route]()
+        # Held, so that the page stays for the second click. Playwright marks handlers, which no method of a list takes.
+        page.route("**/jobs/new/?kind=chat", lambda route: sent.append(route))  # noqa: PLW0108
+        page.get_by_label("What should it answer?").fill("Why is the sky blue?")
+        page.get_by_role("button", name="Ask").dblclick(delay=50)
+        sent[-1].continue_()
+        expect(page.locator("h1")).to_contain_text("chat #")
+        assert (len(sent), Job.objects.count()) == (1, 1)
 
 
 class TestWithoutScripts:

@@ -90,6 +90,14 @@
     });
   }
 
+  // The second click of a double click would send the form again: two jobs, or "not found" for what the first deleted.
+  const sent = new WeakMap();
+  function sendOnce(event) {
+    if (event.defaultPrevented || event.target.method !== "post") return;
+    if (event.timeStamp - sent.get(event.target) < 2000) event.preventDefault();
+    else sent.set(event.target, event.timeStamp);
+  }
+
   // Whether the answer is yes. Enter without reading is no: that button has the focus.
   function confirm(sentence, yes) {
     const dialog = question(sentence, yes);
@@ -164,6 +172,7 @@
   document.addEventListener("focusin", (event) => closeMenus(event.target));
   document.addEventListener("keydown", closeByEscape);
   document.addEventListener("submit", ask, true);
+  window.addEventListener("submit", sendOnce); // after those on the document, which send some by themselves
   document.addEventListener("htmx:responseError", explainFailure);
   document.addEventListener("htmx:sendError", explainFailure);
   document.addEventListener("live:ended", () => {
