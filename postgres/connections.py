@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 import django.db
 from django.conf import settings
@@ -30,7 +30,7 @@ def conninfo(using: str = "default") -> str:
 
     It may hold the password: never print it. Starts the embedded server if that is the one in use; that may
     take a second, so from an event loop call it through `run`."""
-    parameters = django.db.connections[using].get_connection_params()
+    parameters = cast("DatabaseWrapper", django.db.connections[using]).get_connection_params(is_new=True)
     return make_conninfo(**{name: value for name, value in parameters.items() if name not in _NOT_LIBPQ})
 
 

@@ -110,8 +110,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
     _prepare_cursor: Callable[[object], CursorWrapper]
     _configure_connection: Callable[[Connection], None]
 
-    def get_connection_params(self) -> dict[str, Any]:
-        if data := self.settings_dict.get("EMBEDDED"):
+    def get_connection_params(self, *, is_new: bool = False) -> dict[str, Any]:
+        """Starts an embedded server that does not run. An open pool has that done where a connection `is_new`: to look
+        takes twenty system calls, and Django comes here for every connection that it takes."""
+        pool = self._connection_pools.get(self.alias)
+        if (is_new or pool is None or pool.closed) and (data := self.settings_dict.get("EMBEDDED")):
             embedded.ensure(Path(data))
         return hosts.ordered(super().get_connection_params())
 
@@ -169,7 +172,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """Not opened yet. Of several threads that come here at once, all get the pool that was made first."""
         pool = Pool(
             database=self.settings_dict["NAME"],
-            parameters=lambda: {**self.get_connection_params(), "autocommit": True},  # which Django turns off
+            parameters=lambda: {**self.get_connection_params(is_new=True), "autocommit": True},  # Django turns it off
             configure=self._configured,
             is_checked=bool(self.settings_dict["CONN_HEALTH_CHECKS"]),
             options=options,
@@ -202,7 +205,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         less time left than that may take."""
         within_s = float(parameters.get("connect_timeout", configuration.CONNECT_TIMEOUT_S))
         if deadline.remaining_s(within_s) == within_s:
-            self.Database.connect(**self.get_connection_params()).close()
+            self.Database.connect(**self.get_connection_params(is_new=True)).close()
 
     @classmethod
     def close_pools(cls) -> None:

@@ -45,6 +45,21 @@ wait()
 
 
 class TestAPool:
+    def test_gives_a_connection_that_it_has_without_a_look_at_the_files_of_the_server(self, farm: Farm) -> None:
+        """Each piece of output and each request takes a connection."""
+        output = farm.run(
+            SESSIONS
+            + """
+session()
+connection.close()
+opened = []
+sys.addaudithook(lambda event, given: opened.append(given[0]) if event == "open" else None)
+session()
+say(opened)
+"""
+        )
+        assert output == "[]"
+
     def test_follows_the_settings_to_another_database(self, farm: Farm) -> None:
         """As Django's test runner does it: it changes NAME after connections were made."""
         output = farm.run(
