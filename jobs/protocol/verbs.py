@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, Strict
@@ -51,7 +52,7 @@ class Leased(Body):
 
     lease: LeaseText
 
-    @property
+    @cached_property
     def parsed(self) -> Lease:
         """The lease; raises LeaseLost for a text that cannot be one."""
         return Lease.parse(self.lease)

@@ -94,14 +94,7 @@ def claim_call(
 
 def succeed_call(worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]) -> statements.Call:
     """What `succeed` runs, for `statements.together` and for EXPLAIN."""
-    return statements.load("jobs", "succeed"), {
-        "worker": worker.pk,
-        "version": worker.version,
-        "job": arrays.plain(job_id for job_id, _ in leases),
-        "fence": arrays.plain(lease.fence for _, lease in leases),
-        "secret": arrays.plain(lease.secret for _, lease in leases),
-        "result": arrays.literal(results),
-    }
+    return statements.load("jobs", "succeed"), _leases(worker, leases) | {"result": arrays.literal(results)}
 
 
 def claimed_before(worker: Worker, request: UUID) -> list[Row]:
@@ -124,7 +117,7 @@ def taking() -> dict[str, float]:
 def heartbeat(worker: Worker, beats: Sequence[Beat]) -> list[Row]:
     """Renew these leases; a row of `place` (counts from 1) and `lease_expires_at` for each that is not lost, and whose
     job no other session has locked. Raises Outdated."""
-    columns = {name: [getattr(beat, name) for beat in beats] for name in ("progress", "detail")}
+    columns = {name: arrays.literal([getattr(beat, name) for beat in beats]) for name in ("progress", "detail")}
     more = {"lease_s": settings.JOBFARM["LEASE_S"], "is_alone": not connection.in_atomic_block}
     leases = _leases(worker, [(beat.job_id, beat.lease) for beat in beats])
     return _known(worker, statements.load("jobs", "heartbeat").run(leases | columns | more))
@@ -166,8 +159,8 @@ def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room) -> list
         "job_quota": settings.JOBFARM["OUTPUT_BYTES_PER_JOB"],
         "lease_s": settings.JOBFARM["LEASE_S"],
     }
-    rooms = {"farm_room": room.farm, "near": list(room.owners), "room": list(room.owners.values())}
-    columns = {name: [getattr(piece, name) for piece in pieces] for name in ("seq", "text", "size")}
+    rooms = {"farm_room": room.farm, "near": arrays.plain(room.owners), "room": arrays.plain(room.owners.values())}
+    columns = {name: arrays.literal([getattr(piece, name) for piece in pieces]) for name in ("seq", "text", "size")}
     leases = _leases(worker, [(piece.job_id, piece.lease) for piece in pieces])
     return _known(worker, statements.load("jobs", "write_output").run(leases | columns | quotas | rooms))
 
@@ -356,9 +349,9 @@ def _leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[str, An
     return {
         "worker": worker.pk,
         "version": worker.version,
-        "job": [job_id for job_id, _ in leases],
-        "fence": [lease.fence for _, lease in leases],
-        "secret": [lease.secret for _, lease in leases],
+        "job": arrays.plain(job_id for job_id, _ in leases),
+        "fence": arrays.plain(lease.fence for _, lease in leases),
+        "secret": arrays.plain(lease.secret for _, lease in leases),
     }
 
 
