@@ -67,6 +67,7 @@ def bounded(database: dict[str, Any], *, lock_s: float, idle_s: float) -> None:
     session from others. What `database`, an entry of DATABASES, says of them itself counts; behind a pooler that
     refuses startup options nothing is done."""
     if options := database["OPTIONS"].get("options"):
+        database["LOCK_S"] = lock_s
         bounds = {"lock_timeout": lock_s, "idle_in_transaction_session_timeout": idle_s}
         database["OPTIONS"]["options"] = f"{' '.join(f'-c {k}={v * 1000:.0f}' for k, v in bounds.items())} {options}"
 

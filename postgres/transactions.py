@@ -1,6 +1,7 @@
 """Transactions that are retried when PostgreSQL says that they collided: serializable ones, and plain ones."""
 
 import functools
+import math
 import random
 import threading
 import time
@@ -28,7 +29,6 @@ _NOT_AVAILABLE = "55P03"
 ATTEMPTS = 10
 FIRST_DELAY_S = 0.004  # about the length of a short transaction
 LONGEST_DELAY_S = 0.5
-LONG_WAIT_S = 0.9  # for a lock: who has it keeps it, and the thread that would wait again is needed by others
 # The system's generator and not a seeded one: forked processes would share the seed, and collide again in step.
 _RNG = random.SystemRandom()
 
@@ -133,8 +133,9 @@ def _again(
         try:
             return attempt(committed)
         except Exception as error:
-            has_waited = not collided(error) and time.monotonic() > since + LONG_WAIT_S
-            if committed or has_waited or not may_be_tried_again(error):
+            # Who has the lock keeps it, and others need the thread (postgres.configuration.bounded).
+            has_waited = time.monotonic() >= since + connections["default"].settings_dict.get("LOCK_S", math.inf)
+            if committed or not may_be_tried_again(error) or (has_waited and not collided(error)):
                 raise
         time.sleep(rng.uniform(0, min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (number - 1))))
     return attempt([])
