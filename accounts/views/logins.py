@@ -238,10 +238,16 @@ class Adapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no 
             url, allowed_hosts={self.request.get_host()}, require_https=self.request.is_secure()
         )
 
+    def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
+        """Who has neither password nor second factor comes by single sign-on anew, if they came so."""
+        return super().get_reauthentication_methods(user) or single_sign_on.ways_to_come_anew(self.request)
+
     def is_reauthentication_required(self, *, app: str, **details: Any) -> bool:
-        """Who has neither password nor second factor can show none."""
-        can_show = bool(self.get_reauthentication_methods(self.request.user))
-        return can_show and bool(super().is_reauthentication_required(app=app, **details))
+        """Who can show nothing is asked nothing; nor is who has just shown it to the provider."""
+        methods = self.get_reauthentication_methods(self.request.user)
+        if not methods or (methods[0]["id"] == single_sign_on.PROVIDER and single_sign_on.has_just_come(self.request)):
+            return False
+        return bool(super().is_reauthentication_required(app=app, **details))
 
     def get_login_stages(self) -> list[str]:
         """What stands between a right password and the session."""

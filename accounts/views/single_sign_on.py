@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from allauth.account import app_settings
 from allauth.account.adapter import get_adapter
 from allauth.account.views import LogoutView
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -85,8 +86,8 @@ class Provider(OpenIDConnectProvider):  # type: ignore[misc]
 
     def redirect(self, request: HttpRequest, process: str, *args: Any, **more: Any) -> HttpResponse:
         """To the provider. The nonce is kept with the state of this log-in, which is good once."""
-        nonce = secrets.token_urlsafe()
-        more["auth_params"] = {**(more.get("auth_params") or self.get_auth_params()), "nonce": nonce}
+        nonce, anew = secrets.token_urlsafe(), {"prompt": "login"} if _MARK in request.session else {}
+        more["auth_params"] = {**(more.get("auth_params") or self.get_auth_params()), **anew, "nonce": nonce}
         response: HttpResponse = super().redirect(request, process, *args, nonce=nonce, **more)
         return response
 
@@ -129,7 +130,19 @@ def come_in(request: HttpRequest, user: User, sociallogin: Any) -> None:
     groups = claims.get(settings.OIDC_GROUPS_CLAIM) or []
     operations.follow_claims(user, groups if isinstance(groups, list | dict) else str(groups).split())
     request.session.set_expiry(settings.OIDC_SESSION)
-    request.session[_MARK] = True
+    asked_at = claims.get("auth_time")  # a provider that remembers somebody asks nothing
+    request.session[_MARK] = asked_at if isinstance(asked_at, int | float) else clock.now().timestamp()
+
+
+def ways_to_come_anew(request: HttpRequest) -> list[dict[str, str]]:
+    """Where the team's provider asks again who has come by it, as django-allauth lists such ways."""
+    url = reverse("openid_connect_login", args=[PROVIDER])
+    return [{"id": PROVIDER, "description": "Single sign-on", "url": url}] if _MARK in request.session else []
+
+
+def has_just_come(request: HttpRequest) -> bool:
+    """Whether the provider has asked within the time for which a password counts."""
+    return bool(clock.now().timestamp() - request.session[_MARK] < app_settings.REAUTHENTICATION_TIMEOUT)
 
 
 def come_by_proxy(request: HttpRequest) -> bool:

@@ -1,5 +1,6 @@
 """Accounts at identity providers that somebody connects and removes: what that asks, and which lines it leaves."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from pytest_django import Settings
 
 from accounts import operations, queries
 from accounts.models import AuditEvent
+from accounts.views import single_sign_on
 from tests import farm
 from tests.accounts.edges import provider as providers
 from tests.accounts.edges.provider import Provider, path_of
@@ -23,6 +25,7 @@ from tests.accounts.edges.test_single_sign_on import ADA, come, tie
 
 pytestmark = pytest.mark.django_db
 CONNECTIONS = "/accounts/sso/"
+SET, NEW = "/accounts/password/set/", {"password1": "a new horse battery", "password2": "a new horse battery"}
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +103,33 @@ class TestAnAddress:
         confirm(client, "/accounts/email/")
         client.post("/accounts/email/", added)
         assert EmailAddress.objects.get().email == "eve@example.com"
+
+
+class TestWhoHasNoOtherWayIn:
+    """Else who finds a browser open has one of their own, for good."""
+
+    def test_sets_a_password_or_makes_a_token_after_coming_anew(self, client: Client, provider: Provider) -> None:
+        come(provider, client)
+        assert client.get(SET).status_code == 200  # they have just come
+        session = client.session
+        session[single_sign_on._MARK] -= 600
+        session.save()
+        for answer in (client.post("/accounts/tokens/", {"name": "x"}), client.post(SET, NEW), client.get(SET)):
+            assert answer.headers.get("Location", "").startswith("/accounts/oidc/sso/login/?next=")
+        assert '<form method="post"' in client.get(answer.headers["Location"]).text
+        start = client.post(answer.headers["Location"]).headers["Location"]
+        assert "prompt=login" in start
+        back = httpx.post(start, data={"sub": "1"}).headers["Location"]
+        assert client.get(path_of(back)).headers["Location"] == SET
+        client.post(SET, NEW)
+        assert User.objects.get().has_usable_password()
+
+    def test_has_come_when_the_provider_asked_and_not_when_it_remembered(
+        self, client: Client, provider: Provider
+    ) -> None:
+        provider.knows("1", **ADA, auth_time=int(time.time()) - 600)
+        come(provider, client)
+        assert client.get(SET).status_code == 302
 
 
 class TestATrap:
