@@ -181,10 +181,10 @@ def forget(limit: int, skip: int) -> int:
 
 
 @transactions.retried
-def forget_uploads(limit: int, _: int) -> int:
-    """Delete input files that no job uses, but within 24 hours of their upload; how many that were at first. Those that
-    a job came to use while they were being locked stay."""
-    unused = inputs.lock_unused(age_s=UNUSED_FOR_S, limit=limit)
+def forget_uploads(limit: int, skip: int) -> int:
+    """Delete input files that no job uses, but within 24 hours of their upload, after the oldest so many; how many that
+    were at first. Those that a job came to use while they were being locked stay."""
+    unused = inputs.lock_unused(age_s=UNUSED_FOR_S, limit=skip + limit)[skip:]
     if unused and (names := inputs.delete_unused(unused)):
         scheduling.run_after(0, delete_files, names=names)
     return len(unused)

@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.core.files import File
 from django.core.files.storage import default_storage
+from django.db import connection
 from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries, Settings
 
@@ -22,7 +23,9 @@ from jobs.operations.handed_out import InputFile
 from jobs.protocol.answers import Claimed
 from jobs.queries import usage
 from postgres import clock
+from scheduling.errors import SomeFailed
 from scheduling.models import ScheduledFunction
+from scheduling.operations import retention
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -366,3 +369,21 @@ def test_the_worker_of_a_claim_knows_no_ids_of_uploads(ada: User) -> None:
     [job] = Claimed(jobs=[farm.claim_one(me)], drained=False).model_dump()["jobs"]
     [file] = job["files"]
     assert file.keys() == {"name", "size", "sha256", "type"}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("when", ["", "DEFERRABLE INITIALLY DEFERRED"], ids=["at once", "at the commit"])
+def test_one_that_another_app_holds_keeps_no_other_from_being_deleted(ada: User, when: str) -> None:
+    held, *_ = (upload(ada, name=f"{n}.ogg") for n in range(3))
+    Upload.objects.update(created_at=Now() - timedelta(days=2))
+    Upload.objects.filter(pk=held.pk).update(created_at=Now() - timedelta(days=3))  # the oldest, and so the first
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE holder (upload uuid REFERENCES jobs_upload {when})")
+        cursor.execute("INSERT INTO holder VALUES (%s)", [held.pk])
+    try:
+        with pytest.raises(SomeFailed):
+            retention.retain(names=["input files that no job uses"])
+        assert [*Upload.objects.values_list("pk", flat=True)] == [held.pk]
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE holder")
