@@ -11,6 +11,7 @@ from core.refusal import Refusal
 
 BIGINT = 2**63 - 1
 INTEGER = 2**31 - 1
+NO_NUL = r"^[^\x00]*$"  # of a parameter in an address; of a body it is `Text`
 # Arrays and objects around one another; a number or a text has depth 0, `[]` and `[1]` depth 1, `[[]]` depth 2.
 # jsonb nests by recursion and refuses at the server's stack depth; json.dumps refuses at about 1,000.
 _MOST_LEVELS = 100

@@ -11,6 +11,7 @@ from ninja.security import HttpBearer
 
 from accounts import http as people
 from core.api import Calls, Sample
+from core.values import NO_NUL
 from jobs import http
 from jobs.domain.scaling import DRAIN_S
 from jobs.errors import OperatorsOnly, UnknownQueue
@@ -31,7 +32,9 @@ class MetricsToken(HttpBearer):
 
 
 WAYS_IN: Final = [MetricsToken(), *people.callers("read")]
-QueueName = Annotated[str, parameters.Query("", max_length=100, description="Of this queue alone, flat; else of all.")]
+QueueName = Annotated[
+    str, parameters.Query("", max_length=100, pattern=NO_NUL, description="Of this queue alone, flat; else of all.")
+]
 Drain = Annotated[
     float,
     parameters.Query(

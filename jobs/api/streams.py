@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Status
 
 from core.api import Calls, Sample, caller
-from core.values import BIGINT, words
+from core.values import BIGINT, NO_NUL, words
 from jobs import http, operations
 from jobs.api.clients import OPERATE, VIEW
 from jobs.domain.changes import EVERYBODY, Wanted
@@ -18,7 +18,7 @@ from jobs.protocol import clients
 from jobs.queries import bulks, reads
 
 Tag = Annotated[str, Query(max_length=700, description="One tag, or several with commas between.")]
-Named = Annotated[str, Query(max_length=150, description="A name.")]
+Named = Annotated[str, Query(max_length=150, pattern=NO_NUL, description="A name.")]
 FlowId = Annotated[int | None, Query(ge=1, le=BIGINT, description="The id of a flow.")]
 MOST = 50  # jobs of one stream: the id of each of its events says how far all of them are
 router = Calls(tags=["Clients"])

@@ -37,6 +37,7 @@ _SAME: Final = (
 _OF_BACKOFF: Final = ("first_s", "base", "cap_s")
 ANY_QUEUE: Final = "*"  # all queues; where a worker polls, all that its key may take
 HIGHEST_CEILING = 10_000
+LONGEST_VALUE: Final = 100  # characters of what a bulk action sets, as its column has it
 LONGEST_AGE_S = 30 * 86400
 MOST_PARTED = 10_000  # jobs that wait while their owner is paused, by the call itself
 RAISE: Final = "jobs.raise_priority"
@@ -241,6 +242,8 @@ def check_bulk_value(action: BulkAction, value: str) -> None:
     """Raise UnknownQueue or InvalidValue for what this bulk action cannot set."""
     if action is BulkAction.UNDO:
         raise InvalidValue(field="action", why="a bulk is undone by its own button")
+    if len(value) > LONGEST_VALUE:
+        raise InvalidValue(field="value", why=f"at most {LONGEST_VALUE} characters")
     if action is BulkAction.QUEUE and not keys.known_queues([value]):
         raise UnknownQueue(queue=value)
     if action is BulkAction.PRIORITY:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, create_model
 
-from core.values import Body, Moment, Text, Whole
+from core.values import BIGINT, Body, Moment, Text, Whole
 from jobs import models
 from jobs.domain import tags
 from jobs.domain.bulks import BulkAction, Phase
@@ -66,7 +66,7 @@ class NewBulk(Body):
     action: Literal[_ACTIONS]  # type: ignore[valid-type]  # those of jobs.domain.bulks
     filters: BulkFilters = Field(description="Which jobs are meant.", examples=[{"tag": "nightly"}])
     value: Text | Whole | None = Field(None, description="The new queue, or the new priority.", examples=[None])
-    begin_up_to: Annotated[Whole, Field(ge=1)] | None = Field(
+    begin_up_to: Annotated[Whole, Field(ge=1, le=BIGINT)] | None = Field(
         None,
         description="Begin once they are counted, if no more jobs match than this. Else, and without it, it waits for "
         "`begin`.",

@@ -89,6 +89,9 @@ ADDRESSES: list[Any] = [
     ("GET", "/api/v1/jobs?status=lost", 422, "invalid"),
     ("GET", "/api/v1/jobs?owner=%00", 422, "invalid"),
     ("GET", "/api/v1/jobs?kind=%00", 422, "invalid"),
+    ("GET", "/api/v1/events?owner=%00", 422, "invalid"),
+    ("GET", "/api/v1/events?kind=%00", 422, "invalid"),
+    ("GET", "/api/v1/scale?queue=%00", 422, "invalid"),
 ]
 
 FIELDS: list[Any] = [
@@ -188,6 +191,20 @@ class TestSubmitting:
         answer = client.post("/api/v1/jobs", json={"kind": "chat", "payload": 1, "after": [after]}).json()
         assert {fault["field"] for fault in answer["faults"]} == {"after.0"}
         assert answer["message"].startswith("after.0: input should be ")
+
+    @pytest.mark.parametrize(
+        "field",
+        [
+            {"begin_up_to": 2**63},
+            {"begin_up_to": 10**400},
+            {"value": "x" * 101},
+            {"value": 10**100},
+            {"action": "change_priority", "value": "0" * 101},
+        ],
+    )
+    def test_a_bulk_action_is_bounded(self, client: httpx.Client, field: dict[str, Any]) -> None:
+        body = {"action": "cancel", "filters": {}, **field}
+        assert refused(client.post("/api/v1/bulk-actions", json=body)) == (422, "invalid")
 
     def test_a_bulk_is_bounded(self, client: httpx.Client) -> None:
         jobs = [{"kind": "chat", "payload": 1}] * 1001
