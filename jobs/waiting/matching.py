@@ -38,9 +38,9 @@ class Stream:
     _is_held: bool = False
     _wakeup: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def put(self, documents: Documents, *, until: datetime) -> None:
-        """Take the jobs as they stand; with that all is sent that happened `until` then."""
-        self._until = until
+    def put(self, documents: Documents, *, until: datetime | None) -> None:
+        """Take the jobs as they stand; with that all is sent that happened `until` then. None: more is to come."""
+        self._until = until or self._until
         for job_id, document in documents.items():
             self._unsent.pop(job_id, None)
             self._unsent[job_id] = document
@@ -148,14 +148,13 @@ class Changes:
         ids, spans = list(self._job_ids)[:MOST_READ], self._taken_spans()
         for job_id in ids:
             del self._job_ids[job_id]
-        streams = list(self._streams)
+        streams, is_behind = list(self._streams), bool(self._job_ids or self._spans)
         now, rows, documents = await connections.run(_read, ids, spans, [stream.wanted for stream in streams])
-        is_behind = bool(self._job_ids or self._spans)
         if is_behind:
             self._touched.set()
         for stream in streams:
             mine = {row.pk: documents[row.pk] for row in rows if row.pk in documents and stream.wanted.fits(row)}
-            stream.put(mine, until=now)
+            stream.put(mine, until=None if is_behind else now)
 
     def _taken_spans(self) -> list[Span]:
         """The first of the spans of new ids, of no more jobs than one statement looks at."""
