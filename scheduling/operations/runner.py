@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from scheduling import context, guards, registry
 from scheduling.domain import calls
 from scheduling.domain.calls import delay_before_next_s
 from scheduling.domain.states import Kind, Status
-from scheduling.errors import ActionTimedOut, KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
+from scheduling.errors import ActionTimedOut, KeepsColliding, KillsItsProcess, RowMoved, UnknownFunction
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.endings import time_limit
@@ -114,7 +114,11 @@ def action(dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None],
     finally:
         deadline(None)
     counts.ran(outcome=ending.status.value, seconds=time.monotonic() - since)
-    _until_it_holds(lambda: settle(call, ending))
+    try:
+        _until_it_holds(lambda: settle(call, ending))
+    except Exception as error:  # the server refuses its result, such as one that is too long
+        bare = replace(ending, result=None, error=ending.error or endings.reason_of(error))
+        _until_it_holds(lambda: settle(call, bare))
     return True
 
 
@@ -278,9 +282,9 @@ def _perform(call: Call, *, timeout_s: float | None) -> Ending:
         return endings.failed(error)
     try:
         return Ending(status=Status.SUCCESS, result=_result(call, value))
-    except NotJson as error:
+    except Exception as error:
         # What it did is done, so it is a success; retried it would be done twice.
-        return Ending(status=Status.SUCCESS, error=error.message)
+        return Ending(status=Status.SUCCESS, error=endings.reason_of(error))
 
 
 def _watched(call: Call) -> AbstractContextManager[None]:

@@ -142,6 +142,17 @@ def say_what_is_not_json() -> object:
     return object()
 
 
+class _Unreadable(dict[str, str]):
+    def items(self) -> Any:
+        raise Broken("no items")
+
+
+@action(timeout=60)
+def say_what_cannot_be_read() -> object:
+    """Do something, and return a proxy of what is gone."""
+    return _Unreadable()
+
+
 @action(retry=Retry(max_attempts=3, first=0, base=1))
 def break_down_and_be_tried_again(*, word: str) -> None:
     """Raise, three times."""
