@@ -17,6 +17,7 @@ from scheduling.errors import BadArguments, BadMoment, BadQueue, NotAFunction, N
 FARTHEST = timedelta(days=5 * 365)  # reference: the built-in scheduler of the original takes five years
 LONGEST_QUEUE = 100
 MOST_PRIORITY = 100
+MOST_ATTEMPTS = 32_767  # smallint: the next was a line in the log
 DEFAULT_QUEUE = "default"
 RESERVED = ("queue", "priority")  # what `run_after` and `run_at` take besides a function's own arguments
 # What JSON can say and gives back as it was; a tuple comes back as a list.
@@ -117,8 +118,8 @@ class Retry:
     jitter: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            raise ValueError(f"max_attempts must be at least 1, not {self.max_attempts}")
+        if not 1 <= self.max_attempts <= MOST_ATTEMPTS:
+            raise ValueError(f"max_attempts must be from 1 to {MOST_ATTEMPTS}, not {self.max_attempts}")
         self._backoff()
 
     def delay_s(self, failures: int, *, rng: random.Random) -> float:

@@ -18,6 +18,7 @@ from postgres import clock
 from postgres.connections import conninfo
 from postgres.errors import NestedTransaction
 from scheduling import operations as scheduling
+from scheduling.domain.calls import Retry
 from scheduling.domain.states import Kind, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
@@ -207,6 +208,11 @@ class TestARetry:
         assert [stored(row).status for row in rows] == ["unknown", "unknown"]
         assert ScheduledFunction.objects.filter(retry_of=rows[0]).count() == 1
         assert ScheduledFunction.objects.filter(retry_of=rows[1]).count() == 0
+
+    def test_is_refused_at_its_declaration_where_no_row_counts_so_many_attempts(self) -> None:
+        Retry(max_attempts=32_767)
+        with pytest.raises(ValueError, match="32767"):
+            Retry(max_attempts=32_768)
 
     def test_that_waits_behind_a_thousand_others_is_canceled_with_its_first_try(self) -> None:
         scheduling.run_after(0, sample.break_down)
