@@ -10,6 +10,7 @@ import os
 import time
 import uuid
 from contextlib import nullcontext, suppress
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ from scheduling.queries import clusters as cluster_queries
 KNOWN_VERSION: Final = "1.11.1"
 
 SCHEDULER_S: Final = 30.0  # its own pace for its schedules
+WALKED: Final = timedelta(days=1)
 OWN: Final = "own"  # wakes those who run its tasks
 POLL_S: Final = 0.2  # how often its own cluster looks
 
@@ -120,10 +122,16 @@ class Broker(_Broker):  # type: ignore[misc]  # django-q2 ships no types
 
 def scheduler(*, broker: Broker) -> None:
     """Make tasks of its own schedules that are due. It does so in one transaction, which a schedule that cannot be read
-    rolls back at every turn: such a one repeats no more, and a failed task says why."""
-    for row in Schedule.objects.exclude(repeats=0).filter(next_run__lt=clock.now()):
+    rolls back at every turn: such a one repeats no more, and a failed task says why. One of minutes that was due long
+    ago is brought near: it would be walked minute by minute, and nothing else happens here meanwhile."""
+    now = clock.now()
+    for row in Schedule.objects.exclude(repeats=0).filter(next_run__lt=now):
         try:
             _check(row)
+            if row.schedule_type == Schedule.MINUTES and not Conf.CATCH_UP and now - row.next_run > WALKED:
+                every = timedelta(minutes=row.minutes or 1)
+                near = row.next_run + (now - row.next_run) // every * every
+                Schedule.objects.filter(pk=row.pk, next_run=row.next_run).update(next_run=near)
         except Exception as error:
             _put_aside(f"schedule {row.name or row.pk}", func=row.func, error=error)
             Schedule.objects.filter(pk=row.pk).update(repeats=0)

@@ -6,7 +6,7 @@ in processes of their own they run in tests/scheduling/concurrency/test_clusters
 
 import queue
 import uuid
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +25,7 @@ from scheduling.cluster.django_q2 import Broker
 from scheduling.cluster.pool import Pool
 from scheduling.domain.states import Kind
 from scheduling.models import Cluster
-from scheduling.operations import clusters
+from scheduling.operations import clusters, endings
 from scheduling.queries.clusters import Report, report
 from tests.doctor import named_errors
 
@@ -164,6 +164,18 @@ class TestASchedule:
         assert "schedule broken cannot be read" in named_errors()
         broken.refresh_from_db()
         assert broken.repeats == 0
+
+    def test_of_minutes_that_was_due_decades_ago_holds_up_nobody(self, broker: Broker) -> None:
+        """Walked minute by minute it would freeze the cluster, which ends with its actions."""
+        late = schedule("operator.mul", 6, 7, schedule_type=Schedule.MINUTES, minutes=1)
+        Schedule.objects.filter(pk=late.pk).update(next_run=datetime(1970, 1, 1, 0, 0, 30, tzinfo=UTC))
+        with endings.time_limit(5.0, TimeoutError):
+            django_q2.scheduler(broker=broker)
+        run(broker)
+        assert [task.result for task in Task.objects.all()] == [42]
+        late.refresh_from_db()
+        assert timedelta(0) < late.next_run - timezone.now() <= timedelta(minutes=1)
+        assert late.next_run.second == 30
 
     def test_that_is_once_is_gone_afterwards(self, broker: Broker) -> None:
         schedule("operator.mul", 6, 7, schedule_type=Schedule.ONCE)
