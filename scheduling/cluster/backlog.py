@@ -5,6 +5,7 @@ remembered here saves work and decides nothing: forgotten, or given to two clust
 """
 
 import time
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
@@ -31,7 +32,8 @@ class Backlog:
         self._is_whole = True  # whether the last look began at the beginning of the queue
         self._whole_at = 0.0
         self._share, self._share_at = Share(), 0.0
-        self._tried: dict[tuple[int, str], float] = {}  # when it left the workers' hands
+        # When it left the workers' hands. Of a plain dict each look for the first walks over all that are gone.
+        self._tried: OrderedDict[tuple[int, str], float] = OrderedDict()
         self._barren: dict[int, float] = {}  # tried, and still there
 
     def note_tried(self, dispatches: Iterable[Dispatch]) -> None:
@@ -94,5 +96,5 @@ class Backlog:
     def _forget(self) -> None:
         until = time.monotonic() - settings.SCHEDULING["LEASE_S"]
         while self._tried and next(iter(self._tried.values())) < until:
-            self._tried.pop(next(iter(self._tried)))
+            self._tried.popitem(last=False)
         self._barren = {pk: since for pk, since in self._barren.items() if since >= until}
