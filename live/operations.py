@@ -73,6 +73,7 @@ class _Outgoing:
         # From any thread, under the lock; the rest is the loop's. None: not the items alone are new.
         self._new: dict[str, list[Item] | None] = {}
         self._topics: dict[str, None] = {}
+        self._sent_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -92,7 +93,7 @@ class _Outgoing:
     async def drained(self) -> None:
         """Wait until what was added before has gone out."""
         self._take_in()
-        while self._timer is not None:  # noqa: ASYNC110 (a moment, when the process ends)
+        while self._timer is not None or self._is_sending():  # noqa: ASYNC110 (a moment, when the process ends)
             await asyncio.sleep(_GATHER_S)
 
     def _take_in(self) -> None:
@@ -101,23 +102,27 @@ class _Outgoing:
             new, self._new = self._new, {}
         if new:
             self._topics.update(dict.fromkeys(new))
-            if self._timer is None:
+            if self._timer is None and (wait_s := self._sent_at + _GATHER_S - self.loop.time()) > 0:
+                self._timer = self.loop.call_later(wait_s, self._send_next)
+            elif self._timer is None:
                 self._send_next()
             self._notify(new, {topic: items for topic, items in new.items() if items is not None})
 
-    def _send_next(self) -> None:
-        """Send what waits, and what comes in the next moment after it; nothing while the last is on its way."""
-        self._timer = None
+    def _is_sending(self) -> bool:
         layer = get_channel_layer()
-        is_free = self._task is None and not (isinstance(layer, NotifyChannelLayer) and layer.is_posting)
-        if is_free and not self._topics:
+        return self._task is not None or (isinstance(layer, NotifyChannelLayer) and layer.is_posting)
+
+    def _send_next(self) -> None:
+        """Send what waits, once the last message has left. No timer runs where nothing waits: to wake for it costs what
+        a message does."""
+        self._timer = None
+        if self._is_sending():
+            self._timer = self.loop.call_later(_GATHER_S, self._send_next)
             return
-        if is_free:
-            topics, self._topics = sorted(self._topics), {}
-            if not _post(layer, topics, self.origin):
-                with fields.apart():
-                    self._task = self.loop.create_task(self._send(topics), name="live: publish")
-        self._timer = self.loop.call_later(_GATHER_S, self._send_next)
+        self._sent_at, topics, self._topics = self.loop.time(), sorted(self._topics), {}
+        if not _post(get_channel_layer(), topics, self.origin):
+            with fields.apart():
+                self._task = self.loop.create_task(self._send(topics), name="live: publish")
 
     async def _send(self, topics: Sequence[str]) -> None:
         try:
