@@ -67,7 +67,7 @@ def account(request: HttpRequest) -> HttpResponse:
 
 
 @pages.guarded(members_only, pages.POST)
-@reauthentication_required(app="accounts")  # type: ignore[untyped-decorator]
+@reauthentication_required(app="accounts")  # type: ignore[untyped-decorator]  # allauth ships no types
 @sensitive_variables("key")
 def create_token(request: HttpRequest) -> HttpResponse:
     """Make an API token and show its key, this once. The key is in the answer to the POST itself. A redirect would need

@@ -130,8 +130,8 @@ def come_in(request: HttpRequest, user: User, sociallogin: Any) -> None:
     groups = claims.get(settings.OIDC_GROUPS_CLAIM) or []
     operations.follow_claims(user, groups if isinstance(groups, list | dict) else str(groups).split())
     request.session.set_expiry(settings.OIDC_SESSION)
-    asked_at = claims.get("auth_time")  # a provider that remembers somebody asks nothing
-    request.session[_MARK] = asked_at if isinstance(asked_at, int | float) else clock.now().timestamp()
+    at = claims.get("auth_time")  # a provider that remembers somebody asks nothing
+    request.session[_MARK] = at if isinstance(at, int | float) else clock.now().timestamp()
 
 
 def ways_to_come_anew(request: HttpRequest) -> list[dict[str, str]]:

@@ -167,7 +167,8 @@ def test_a_retry_of_many_tries_what_was_canceled_for_the_sake_of_one_of_them_onc
 
 
 def test_a_job_that_somebody_retries_once_a_mutation_has_begun_is_not_retried_by_that_too(worker: Worker) -> None:
-    failed, runs = operations.submit("work", {}).pk, list[Any]()
+    failed = operations.submit("work", {}).pk
+    runs: list[Any] = []
     farm.fail(worker, farm.claim_one(worker), retryable=False)
 
     def mutation() -> None:
