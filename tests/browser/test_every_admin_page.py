@@ -39,6 +39,7 @@ class TestEveryPage:
             expect(visit(path, **reader).locator(place, has_text=written).first).to_be_visible()
         plain = visit("/admin/jobs/job/", by=boss, java_script_enabled=False).locator("td.field-created_at")
         expect(plain.first).to_have_text(re.compile(r"\d \w{3} \d{4} \d\d:\d\d:\d\d UTC$"))
+        expect(plain.first).to_be_visible()
 
     def test_has_a_main_part(self, visit: Visit, boss: User) -> None:
         page = visit("/admin/jobs/job/", by=boss)
