@@ -9,7 +9,8 @@
 -- `lanes` is more than there are: without a LIMIT the planner would sort them all first; of one that it does not know it
 -- expects a tenth, and reads them in the index's order, as far as it has to.
 -- Of a concurrency key it takes what has room (jobs_key_room): from several lanes of one key no more than from one, and
--- from several fair queues, each of which counts for itself.
+-- from several fair queues, each of which counts for itself. Until when a lane's jobs are taken is worked out once (OFFSET 0).
+-- Each column of each step is described anew for every claim: what none needs was 2 % of a claim of one, so they are named.
 -- A queue with a ceiling gives as many jobs as have room; all locks of ceilings come before any job, in order of name, and
 -- only of queues in which something may be due. The function that takes them is called as a value and not as a table: a
 -- scan of a function keeps its rows in a store, 4 % of a claim of one job.
@@ -44,33 +45,33 @@ WITH me AS MATERIALIZED (
     SELECT pick.*
     FROM (SELECT *, least(room, %(limit)s::bigint) AS most FROM polled ORDER BY place) AS polled
     CROSS JOIN LATERAL (
-        SELECT fair.job_id, fair.tid, CASE WHEN cardinality(%(queues)s::text[]) > 1 THEN jobs_key_at(fair.tid) END AS key_id,
-               CASE WHEN cardinality(%(queues)s::text[]) > 1 THEN jobs_key_room(jobs_key_at(fair.tid)) END AS key_room
-        FROM jobs_pick_fairly(
+        SELECT fair.*
+        FROM jobs_pick_of_fair(
             polled.name, polled.fair, polled.most, %(worker)s::bigint, polled.satisfies, %(head_start_s)s::float8,
-            %(alive_s)s::float8, %(grace_s)s::float8) AS fair
+            %(alive_s)s::float8, %(grace_s)s::float8, cardinality(%(queues)s::text[]) > 1) AS fair
         WHERE polled.is_fair
         UNION ALL
         SELECT pick.* FROM (
-            (SELECT * FROM jobs_mark AS mark
+            (SELECT mark.id, mark.lane_id, mark.at, mark.requirement_id, mark.required_id, mark.avoid, mark.key_id
+             FROM jobs_mark AS mark
              WHERE polled.owner_id IS NULL AND mark.queue = polled.name AND mark.at <= statement_timestamp()
                AND (mark.share = 0 OR NOT polled.is_fair)
              ORDER BY mark.priority DESC, mark.at, mark.id LIMIT %(lanes)s::bigint)
             UNION ALL
-            SELECT * FROM jobs_marks_of(polled.name, polled.owner_id, polled.groups) WHERE polled.owner_id IS NOT NULL) AS lane
+            SELECT mark.id, mark.lane_id, mark.at, mark.requirement_id, mark.required_id, mark.avoid, mark.key_id
+            FROM jobs_marks_of(polled.name, polled.owner_id, polled.groups) AS mark WHERE polled.owner_id IS NOT NULL) AS lane
         CROSS JOIN LATERAL (
-            SELECT jobs_takes_lane(
-                       lane.requirement_id, lane.required_id, lane.avoid, %(worker)s::bigint, polled.satisfies,
-                       %(head_start_s)s::float8, %(alive_s)s::float8, %(grace_s)s::float8) AS until) AS takes
+            SELECT takes.until, CASE WHEN lane.key_id <> 0 AND takes.until > '-infinity' THEN jobs_key_room(lane.key_id) END AS room
+            FROM (SELECT jobs_takes_lane(
+                      lane.requirement_id, lane.required_id, lane.avoid, %(worker)s::bigint, polled.satisfies,
+                      %(head_start_s)s::float8, %(alive_s)s::float8, %(grace_s)s::float8) AS until OFFSET 0) AS takes) AS takes
         CROSS JOIN LATERAL (
-            SELECT CASE WHEN lane.key_id <> 0 AND takes.until > '-infinity' THEN jobs_key_room(lane.key_id) END AS room) AS key
-        CROSS JOIN LATERAL (
-            SELECT live.job_id, live.ctid AS tid, lane.key_id, key.room AS key_room FROM jobs_live AS live
+            SELECT live.ctid AS tid, lane.key_id, takes.room AS key_room FROM jobs_live AS live
             WHERE live.lease_secret IS NULL AND live.lane_id = lane.lane_id
               AND live.run_at >= lane.at AND live.run_at <= takes.until
               AND (live.expires_at IS NULL OR live.expires_at > statement_timestamp() OR live.confirmed_fence > 0)
             ORDER BY live.run_at, live.job_id
-            LIMIT least(polled.most, key.room) FOR UPDATE SKIP LOCKED) AS pick
+            LIMIT least(polled.most, takes.room) FOR UPDATE SKIP LOCKED) AS pick
         WHERE lane.id = (SELECT first.id FROM jobs_mark AS first
                          WHERE first.lane_id = lane.lane_id ORDER BY first.at, first.id LIMIT 1)
         LIMIT polled.most) AS pick
@@ -78,7 +79,7 @@ WITH me AS MATERIALIZED (
 ), claimed AS (
     UPDATE jobs_live AS live
     SET fence = live.fence + 1, request = %(request)s::uuid,
-        lease_secret = (%(secrets)s::uuid[])[array_position(ARRAY(SELECT job_id FROM picked), live.job_id)],
+        lease_secret = (%(secrets)s::uuid[])[array_position(ARRAY(SELECT tid FROM picked), live.ctid)],
         lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8),
         deadline_at = statement_timestamp() + make_interval(secs => live.timeout_s),
         worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),

@@ -69,7 +69,7 @@ def test_a_claim_of_a_plain_queue_runs_nothing_of_it_whoever_shares_another(work
     fill(MANY, 4)
     after = _plan(farm.worker("w2", "plain", "work"), "plain")
     for plan in (before, after):
-        assert {node["Actual Loops"] for node in _nodes(plan) if "jobs_pick_fairly" in node.values()} == {0}
+        assert {node["Actual Loops"] for node in _nodes(plan) if "jobs_pick_of_fair" in node.values()} == {0}
     pages = [plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in (before, after)]
     assert pages[1] <= 1.2 * pages[0]
 
