@@ -1,5 +1,5 @@
-"""What a claim and an end pay for what a farm does not use: PostgreSQL reads the condition of a trigger from its text in
-every statement. Of a claim of one job that was an eighth."""
+"""What a claim and an end pay for what a farm does not use: PostgreSQL reads the condition of a trigger from its text
+in every statement. Of a claim of one job that was an eighth."""
 
 import re
 from importlib import resources
