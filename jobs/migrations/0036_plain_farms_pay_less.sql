@@ -1,5 +1,5 @@
 -- A farm without fair queues, bounds of keys or output pays less for them. PostgreSQL reads the condition of a trigger from its
--- text in every statement: two of them were an eighth of a claim of one job, three a fourteenth of an end. Migration 0035 runs this file.
+-- text in every statement: two of them were an eighth of a claim of one job, three a fourteenth of an end. Migration 0036 runs this file.
 
 -- Jobs have ended: what that frees and charges is done for all of a statement at once, and for most it is nothing, as one
 -- look says. OFFSET 0: each outcome is looked up in its index.

@@ -8,11 +8,11 @@ class Migration(migrations.Migration):
     is_safe_because = 'triggers are replaced: that waits for who writes to the table, and moves no row'
 
     dependencies = [
-        ('jobs', '0034_key_at_a_place'),
+        ('jobs', '0035_keys_that_jobs_bring_along'),
     ]
 
     operations = [
-        sql_file('jobs', '0035_plain_farms_pay_less'),
+        sql_file('jobs', '0036_plain_farms_pay_less'),
         migrations.RunSQL(
             migrations.RunSQL.noop,
             '\n'.join([
