@@ -2,12 +2,14 @@
 
 import argparse
 import json
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,12 +29,17 @@ ends with 0; with 1 if the farm refuses or the job did not succeed, with 2 if an
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one of VERBS; the process's status: 0, 1 for a refusal or a job that did not succeed, 2 for an option."""
     options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # output may be any text; a terminal of Windows knows 256 characters
     try:
         with Client(options.url, _token(options), retry_for_s=options.retry_for) as farm:
             return _COMMANDS[options.verb](farm, options)
     except (FarmError, ValueError) as error:
         print(f"jobfarm: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadOption | ValueError) else 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains as it ends
+        return 141  # as a shell says of what ended since nobody reads
     except KeyboardInterrupt:
         return 130  # as a shell says of what SIGINT ended; the job goes on
 

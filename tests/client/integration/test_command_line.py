@@ -162,6 +162,29 @@ class TestOthers:
         output, errors = process.communicate(timeout=60)
         assert (process.returncode, output, errors) == (0, "one two\n", "")
 
+    def test_tail_ends_without_a_word_when_its_reader_has_gone(self, terminal: Terminal, crew: Crew) -> None:
+        terminal.run("submit", "work")
+        held = begun(crew)
+        first, second = ({"lease": held["lease"], "seq": seq, "text": f"{seq}\n"} for seq in range(2))
+        with terminal.start("tail", str(held["id"])) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            crew.post(f"jobs/{held['id']}/output", **first).raise_for_status()
+            assert process.stdout.readline() == "0\n"
+            process.stdout.close()
+            crew.post(f"jobs/{held['id']}/output", **second).raise_for_status()
+            assert (process.wait(60), process.stderr.read()) == (141, "")
+        terminal.started.clear()
+
+    def test_tail_writes_what_its_terminal_does_not_know_as_a_question_mark(
+        self, terminal: Terminal, crew: Crew
+    ) -> None:
+        terminal.run("submit", "work")
+        held = begun(crew)
+        crew.post(f"jobs/{held['id']}/output", lease=held["lease"], seq=0, text="\u2192 caf\u00e9\n").raise_for_status()
+        finish(crew, held, outcome="success")
+        assert terminal.run("tail", str(held["id"]), PYTHONIOENCODING="ascii") == (0, "? caf?\n", "")
+
     def test_watch_prints_events_as_json(self, terminal: Terminal, crew: Crew) -> None:
         terminal.run("submit", "work")
         held = begun(crew)
