@@ -264,18 +264,18 @@ def cancel(function: ScheduledFunction | int) -> Cancellation:
 
 def _try(pk: int) -> Cancellation | None:
     """One attempt; None when somebody else is changing the row right now."""
-    row = functions.find(pk)
+    rows = ScheduledFunction.objects.defer("args", "result")  # which may be what cannot be read
+    row = rows.filter(pk=pk).first()
     while row is not None and cancel_verdict(Status(row.status), attempt=row.attempt) is CancelVerdict.TOO_LATE:
         if (following := functions.retry_of(row.pk)) is None:
             return Cancellation(verdict=CancelVerdict.TOO_LATE, status=Status(row.status))
-        row = functions.find(following)
+        row = rows.filter(pk=following).first()
     if row is None:
         raise NotFound(resource="scheduled function")
     status = Status(row.status)
     if status is Status.PENDING and not functions.unqueue(row.pk):
         return None
-    rows = ScheduledFunction.objects.filter(pk=row.pk, status=status)
-    if not rows.update(status=Status.CANCELED, ended_at=Now()):
+    if not rows.filter(pk=row.pk, status=status).update(status=Status.CANCELED, ended_at=Now()):
         return None
     notifications.changed([row.pk])
     notifications.over(row.pk, task_backend=row.task_backend)

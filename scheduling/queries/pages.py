@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery, TextField
+from django.db.models.functions import Cast
 
 from postgres import statements
 from scheduling.domain.states import Status
@@ -45,7 +46,9 @@ def firings(cron: str, *, limit: int = 10) -> Sequence[ScheduledFunction]:
 
 
 def function(pk: int) -> ScheduledFunction | None:
-    return ScheduledFunction.objects.select_related("parent", "retry_of", "run_again_of", "cron").filter(pk=pk).first()
+    """With its JSON as text, `stored_args` and `stored_result`: it may be what cannot be read."""
+    texts = {f"stored_{column}": Cast(column, TextField()) for column in ("args", "result")}
+    return ScheduledFunction.objects.defer("args", "result").annotate(**texts).filter(pk=pk).first()
 
 
 def queued(pk: int) -> Due | None:

@@ -31,6 +31,15 @@ def pretty(value: Any) -> str:
 
 
 @register.filter
+def stored(text: str) -> str:
+    """The text of a JSON value, as `pretty` shows the value; one that cannot be read is shown as it is."""
+    try:
+        return pretty(json.loads(text))
+    except ValueError:
+        return text[:LONGEST_TEXT]
+
+
+@register.filter
 def short(function: str) -> str:
     return ".".join(function.split(".")[-2:])
 

@@ -189,6 +189,12 @@ class TestAFunctionThatCannotBeRun:
         assert (rows.get(pk=first.pk).status, rows.get(pk=second.pk).status) == ("failed", "success")
         assert "ValueError: Exceeds the limit" in (rows.get(pk=first.pk).error or "")
 
+    def test_by_its_arguments_has_a_page_and_is_canceled(self) -> None:
+        row = scheduling.run_after(60, sample.say, word="hi")
+        _spoil("scheduling_scheduledfunction", "id", row.pk)
+        assert UNREADABLE in _root().get(f"/functions/{row.pk}/").content.decode()
+        assert scheduling.cancel(row.pk).status == "canceled"
+
     def test_by_its_backend_that_is_gone_fails_with_the_reason(self) -> None:
         row = scheduling.run_after(0, sample.say, word="hi")
         task = "tests.scheduling.integration.tasks.add"
