@@ -23,7 +23,7 @@ def _used(budget: Budget) -> str:
 
 @admin.register(Budget)
 class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
-    list_display = ["id", "whose", "amount", "unit", "period"]
+    list_display = ["id", "whose", "written", "period"]
     list_filter = ["unit", "period"]
     list_select_related = ["token", "person", "group"]
     search_fields = ["person__username", "group__name", "token__name"]
@@ -45,6 +45,9 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
 
     whose = administration.shown("Of", lambda budget: budget.subject)
     used = administration.shown("Used", _used)
+    written = administration.shown(
+        "Amount", lambda row: operations.amount(row.amount, operations.Unit(row.unit)), ordering="amount"
+    )
 
 
 @admin.register(Model)

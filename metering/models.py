@@ -79,7 +79,7 @@ class Budget(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.amount:,f} {self.about}"
+        return f"{self.amount.normalize():,f} {self.about}"
 
     @property
     def about(self) -> str:

@@ -114,3 +114,13 @@ class TestTheFile:
         client.force_login(boss)
         text = client.get("/usage/usage.csv?by=worker").content.decode()
         assert "'=gpu" in text
+
+
+class TestTheAdministration:
+    def test_writes_the_amounts_of_budgets_as_the_page_does(self, client: Client, boss: User, ada: User) -> None:
+        row = budgets.budget("money", 1500, person=ada)
+        row.refresh_from_db()
+        client.force_login(boss)
+        answer = client.get("/admin/metering/budget/").content.decode()
+        assert ("1,500.00 USD" in answer, "1500.000000" in answer) == (True, False)
+        assert str(row) == "1,500 money per day of ada"
