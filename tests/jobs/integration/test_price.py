@@ -3,6 +3,7 @@ in every statement. Of a claim of one job that was an eighth."""
 
 import re
 from importlib import resources
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -22,10 +23,10 @@ TRIGGERS = """
 """
 
 
-def _triggers() -> list[tuple[str, bool, bool, list[str]]]:
+def _triggers() -> list[Any]:
     with connection.cursor() as cursor:
         cursor.execute(TRIGGERS)
-        return cursor.fetchall()
+        return list(cursor.fetchall())
 
 
 def _set_by_a_claim() -> set[str]:
@@ -47,17 +48,33 @@ def test_one_condition_is_read_for_a_claim_and_it_asks_for_output() -> None:
 class TestJobsThatEndTogether:
     """What the triggers did for each of them is done for all at once."""
 
-    def test_are_charged_to_their_shares_and_owners_and_free_their_keys(self, work_kind: None, ada: User) -> None:
-        operations.set_fair("work", "owner")
+    @pytest.mark.parametrize("fair", ["off", "owner"])
+    def test_are_charged_to_their_shares_and_owners_and_free_their_keys(
+        self, work_kind: None, ada: User, fair: str
+    ) -> None:
+        operations.set_fair("work", fair)
+        key = "key {}" if fair == "owner" else None
         operations.submit_many(
-            [operations.NewJob(kind="work", payload={}, owner=ada, unique_key=f"key {n}") for n in range(3)]
+            [operations.NewJob(kind="work", payload={}, owner=ada, unique_key=key and key.format(n)) for n in range(3)]
         )
         worker = farm.worker()
         claimed = operations.claim(worker, limit=3)
         Live.objects.filter(pk__in=[claimed[0].id, claimed[2].id]).update(output_bytes=5)
-        UsageDelta.objects.all().delete()
         done = [operations.Finished(job_id=one.id, lease=one.lease, outcome="success") for one in claimed]
         operations.finish(worker, done)
-        assert Charge.objects.filter(queue="work", share=-1 - ada.pk).count() == 3
-        assert list(UsageDelta.objects.values_list("owner_id", "output_bytes")) == [(ada.pk, 5), (ada.pk, 5)]
+        assert Charge.objects.filter(queue="work", share=-1 - ada.pk).count() == (3 if key else 0)
+        assert _written() == [(ada.pk, 5), (ada.pk, 5)]
         assert not UniqueKey.objects.exists()
+
+    def test_are_not_charged_again_for_a_run_that_failed_before(self, work_kind: None, ada: User) -> None:
+        [job] = farm.submit(1, owner=ada)
+        worker = farm.worker()
+        claimed = farm.claim_one(worker)
+        Live.objects.update(output_bytes=5)
+        farm.fail(worker, claimed)
+        operations.cancel(job.pk, by=None)
+        assert _written() == [(ada.pk, 5)]
+
+
+def _written() -> list[tuple[int | None, int]]:
+    return list(UsageDelta.objects.exclude(output_bytes=0).values_list("owner_id", "output_bytes"))
