@@ -24,6 +24,12 @@ SAFE: Final = ("GET", "HEAD")
 POST: Final = ("POST",)
 FORM: Final = (*SAFE, *POST)
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
+Respond = Callable[[HttpRequest], HttpResponseBase]
+
+
+def on_response(change: Callable[[HttpRequest, HttpResponseBase], HttpResponseBase]) -> Callable[[Respond], Respond]:
+    """Make middleware of a function, which is given each request and its response, and returns what is sent."""
+    return lambda get_response: lambda request: change(request, get_response(request))
 
 
 def private(view: View) -> View:

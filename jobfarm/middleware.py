@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from http import HTTPStatus
 from typing import Any, Final
@@ -16,6 +15,7 @@ from django.urls import Resolver404, resolve, reverse
 from django.views import defaults
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from core import pages
 from jobfarm.refusals import PASSING_S
 from postgres import transactions
 from postgres.reachability import is_away
@@ -29,15 +29,10 @@ ADMIN_POLICY = f"{POLICY}; script-src 'self' 'unsafe-eval'; style-src 'self' 'un
 _RETRY_AFTER_S: Final = 5  # an embedded server is back by then
 
 
-def content_security_policy(
-    get_response: Callable[[HttpRequest], HttpResponseBase],
-) -> Callable[[HttpRequest], HttpResponseBase]:
+@pages.on_response
+def content_security_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """Tell browsers to run nothing that does not come from this site, unless the view set a policy itself. With it,
     markup that slipped into a page out of a payload or an output still runs no script."""
-    return lambda request: _with_policy(request, get_response(request))
-
-
-def _with_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     in_admin = request.path.startswith(reverse("admin:index"))
     policy = ADMIN_POLICY if in_admin else POLICY
     if places := _single_sign_on():  # a browser judges where a form ends, redirects included
@@ -96,22 +91,16 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return defaults.server_error(request)
 
 
-def explain_not_allowed(
-    get_response: Callable[[HttpRequest], HttpResponseBase],
-) -> Callable[[HttpRequest], HttpResponseBase]:
+@pages.on_response
+def explain_not_allowed(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """Middleware: who opens an address that only takes what a button sends gets an explanation, not an empty page. It
     happens to whoever pressed the button after their log-in had ended: the log-in page leads to that address."""
-
-    def explained(request: HttpRequest) -> HttpResponseBase:
-        response = get_response(request)
-        is_bare = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and not getattr(response, "content", b"")
-        if not is_bare or request.method != "GET" or not request.accepts("text/html"):
-            return response
-        page = render(request, "405.html", {"above": _above(request.path)}, status=response.status_code)
-        page.headers["Allow"] = response.headers["Allow"]
-        return page
-
-    return explained
+    is_bare = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and not getattr(response, "content", b"")
+    if not is_bare or request.method != "GET" or not request.accepts("text/html"):
+        return response
+    page = render(request, "405.html", {"above": _above(request.path)}, status=response.status_code)
+    page.headers["Allow"] = response.headers["Allow"]
+    return page
 
 
 def _later(template: str, *, retry_after_s: int) -> HttpResponse:

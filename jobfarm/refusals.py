@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final, cast
@@ -14,6 +14,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
+from core import pages
 from core.refusal import CHALLENGE, Refusal
 from openai_api import domain as openai
 from postgres import transactions
@@ -96,16 +97,13 @@ def respond(refused: Answer) -> HttpResponse:
     )
 
 
-def api_form(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+@pages.on_response
+def api_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """Middleware: under /api/ whatever goes wrong is answered in our form, also what fails before the API; under /v1/
     in OpenAI's, or in Anthropic's.
 
     Unknown addresses, wrong methods, foreign hosts and broken requests are refused by Django in HTML or text.
     """
-    return lambda request: _in_form(request, get_response(request))
-
-
-def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     is_ours = response.headers.get("Content-Type", "").startswith("application/json")
     is_openai = request.path_info.startswith(openai.ADDRESS)
     if response.status_code < 400 or not (is_openai or (request.path_info.startswith("/api/") and not is_ours)):

@@ -2,7 +2,7 @@
 outside of Django."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
@@ -23,7 +23,7 @@ from ninja.security import APIKeyQuery, HttpBearer
 from pydantic import BaseModel
 
 from accounts import http as people
-from core import api
+from core import api, pages
 from core.refusal import Refusal
 from core.values import BIGINT
 from jobs import limits, operations
@@ -162,18 +162,12 @@ def visible_to(request: HttpRequest) -> JobQuerySet:
     return jobs.filter(Q(pk=token.job_id) if token.tag is None else Q(tags__contains=[token.tag]))
 
 
-def for_other_sites(
-    get_response: Callable[[HttpRequest], HttpResponseBase],
-) -> Callable[[HttpRequest], HttpResponseBase]:
+@pages.on_response
+def for_other_sites(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """Let pages of any site read what a view token in the address opens: without it, such an address opens nothing."""
-
-    def respond(request: HttpRequest) -> HttpResponseBase:
-        response = get_response(request)
-        if ViewKey.param_name in request.GET and request.path.startswith(f"{API}/"):
-            response.headers["Access-Control-Allow-Origin"] = "*"
-        return response
-
-    return respond
+    if ViewKey.param_name in request.GET and request.path.startswith(f"{API}/"):
+        response.headers["Access-Control-Allow-Origin"] = "*"
+    return response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
+from core import pages
 from live import addresses
 from postgres import connections
 from ratelimits import operations
@@ -41,22 +42,6 @@ class Note:
     name: str
     config: Config
     answer: operations.Answer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
-    name: str
-    config: Config | None
-    key: Key
-    count: Count
-
-    def ask(self, request: HttpRequest) -> Note:
-        """Ask the limit about this request, and keep the answer on the request."""
-        count = self.count(request) if callable(self.count) else self.count
-        answer = operations.limit(self.name, key=self.key(request), count=count, config=self.config)
-        note = Note(name=self.name, config=operations.config_of(self.name, self.config), answer=answer)
-        request.__dict__.setdefault(_NOTES, []).append(note)
-        return note
 
 
 def address(request: HttpRequest) -> str:
@@ -87,12 +72,14 @@ def rate_limited(
     """
 
     def decorate(view: View) -> View:
-        rule = _rule(which, key=key, count=count, name=name or _name_of(view))
+        config = None if isinstance(which, str) else which
+        limit = which if isinstance(which, str) else operations.declare(name or _name_of(view), which)
+        ask = functools.partial(_ask, name=limit, config=config, key=key, count=count)
         if iscoroutinefunction(view):
 
             @functools.wraps(view)
             async def asynchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-                note = await connections.run(rule.ask, request)
+                note = await connections.run(ask, request)
                 response = await view(request, *args, **kwargs) if note.answer else _refused(note)
                 return _with_headers(request, response)
 
@@ -100,7 +87,7 @@ def rate_limited(
 
         @functools.wraps(view)
         def synchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-            note = rule.ask(request)
+            note = ask(request)
             return _with_headers(request, view(request, *args, **kwargs) if note.answer else _refused(note))
 
         return synchronous  # type: ignore[return-value]  # it wraps the view
@@ -108,10 +95,18 @@ def rate_limited(
     return decorate
 
 
-def report(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+@pages.on_response
+def report(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """Middleware: the headers, and of a refusal the body, for limits that were asked where no response was at
     hand yet."""
-    return lambda request: _reported(request, get_response(request))
+    notes: list[Note] = request.__dict__.get(_NOTES, [])
+    if not notes:
+        return response
+    if response.status_code == 429:
+        denied = [note for note in notes if not note.answer]
+        slowest = max(denied, key=lambda note: seconds(note.answer.retry_after), default=None)
+        response = _refused(slowest) if slowest else response
+    return _with_headers(request, response)  # type: ignore[no-any-return]  # a response goes in
 
 
 def refused(error: RateLimited) -> HttpResponse:
@@ -131,11 +126,13 @@ def fields(notes: Iterable[Note]) -> dict[str, str]:
     }
 
 
-def _rule(which: str | Config, *, key: Key, count: Count, name: str) -> _Rule:
-    if isinstance(which, str):
-        return _Rule(name=which, config=None, key=key, count=count)
-    operations.declare(name, which)
-    return _Rule(name=name, config=which, key=key, count=count)
+def _ask(request: HttpRequest, *, name: str, config: Config | None, key: Key, count: Count) -> Note:
+    """Ask the limit about this request, and keep the answer on the request."""
+    number = count(request) if callable(count) else count
+    answer = operations.limit(name, key=key(request), count=number, config=config)
+    note = Note(name=name, config=operations.config_of(name, config), answer=answer)
+    request.__dict__.setdefault(_NOTES, []).append(note)
+    return note
 
 
 def _name_of(view: Callable[..., Any]) -> str:
@@ -152,17 +149,6 @@ def _with_headers(request: HttpRequest, response: Any) -> Any:
         for field, value in fields(request.__dict__[_NOTES]).items():
             response.headers[field] = value
     return response
-
-
-def _reported(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    notes: list[Note] = request.__dict__.get(_NOTES, [])
-    if not notes:
-        return response
-    if response.status_code == 429:
-        denied = [note for note in notes if not note.answer]
-        slowest = max(denied, key=lambda note: seconds(note.answer.retry_after), default=None)
-        response = _refused(slowest) if slowest else response
-    return _with_headers(request, response)  # type: ignore[no-any-return]  # a response goes in
 
 
 def _policy(note: Note) -> str:
