@@ -10,6 +10,7 @@ from accounts import http as people
 from alerts import operations, protocol, queries, registry
 from alerts.errors import NotFound
 from core.api import Calls, Deleted, Sample, allowed, refuse_unknown_parameters
+from core.refusal import found
 
 router = Calls(tags=["Alerts"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
@@ -96,8 +97,7 @@ def change(request: HttpRequest, rule_id: int, body: protocol.ChangedAlertRule) 
     by = allowed(request, "alerts.change_rule")
     _check_recipients(request, body)
     with transaction.atomic():
-        if (row := queries.locked_rule(rule_id)) is None:
-            raise NotFound
+        row = found(queries.locked_rule(rule_id), NotFound())
         operations.change(rule_id, body.values(of=row), by=by)
     return _rule(rule_id)
 
@@ -149,7 +149,4 @@ def _check_recipients(request: HttpRequest, body: protocol.ChangedAlertRule) -> 
 
 
 def _rule(rule_id: int) -> protocol.AlertRule:
-    row = queries.rules().filter(pk=rule_id).first()
-    if row is None:
-        raise NotFound
-    return protocol.AlertRule.of(row)
+    return protocol.AlertRule.of(found(queries.rules().filter(pk=rule_id).first(), NotFound()))

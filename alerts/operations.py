@@ -5,7 +5,7 @@ kept. Conditions are registered in `alerts.registry`.
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -26,6 +26,7 @@ from alerts.domain.rules import Condition, Observation, Reading, Unknown, addres
 from alerts.errors import BadRule, CannotSend, NotFound
 from alerts.models import Channel, Notification, NotificationStatus, Rule
 from core import audit
+from core.refusal import found
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from outbox import operations as outbox
@@ -107,10 +108,7 @@ def mute(pk: int, *, for_s: int | None, by: User) -> Rule:
 
 
 def _locked(pk: int) -> Rule:
-    row = queries.locked_rule(pk)
-    if row is None:
-        raise NotFound
-    return row
+    return found(queries.locked_rule(pk), NotFound())
 
 
 @contextmanager
@@ -136,7 +134,7 @@ def _webhook(url: str | None) -> dict[str, Any]:
     if not url:
         return {"sealed_url": None, "webhook_host": ""}
     try:
-        host = outbox.target(url).host
+        host = outbox.host_of(url)
     except outbox.BadUrl as refusal:
         raise BadRule(field="webhook_url", reason=refusal.message) from None
     return {"sealed_url": SEALER.seal(url), "webhook_host": host[:255]}
@@ -276,7 +274,7 @@ def send(*, notification: int) -> str:
     if row is None:
         return "there is nothing to send"
     try:
-        _CHANNELS[row.channel](row)
+        (_mail if row.channel == Channel.MAIL else _post_webhook)(row)
     except Exception as error:
         running = context.current()
         record_failure(notification=row.pk, error=_reason(error), attempt=running.attempt if running else 1)
@@ -361,11 +359,6 @@ def _url(row: Notification) -> str:
 def _slack(text: str) -> str:
     """Text in which nothing is a link or a mention: Slack's three control characters are escaped."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-_CHANNELS: Final[Mapping[str, Callable[[Notification], None]]] = {
-    Channel.MAIL.value: _mail, Channel.WEBHOOK.value: _post_webhook,
-}  # fmt: skip
 
 
 def _reason(error: Exception) -> str:

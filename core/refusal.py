@@ -72,6 +72,13 @@ def sentence_of(kind: type[Refusal]) -> str:
     return " ".join((kind.__doc__ or "").split())
 
 
+def found(row: T | None, otherwise: Exception) -> T:
+    """The row, if there is one. Raises `otherwise` if there is none."""
+    if row is None:
+        raise otherwise
+    return row
+
+
 def value_or_refusal(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Refusal:
     """What `function` returns, or the Refusal that it raises: of several that are asked together, each has its own."""
     try:

@@ -89,10 +89,6 @@ class FilterForm(forms.Form):
         return Filter.read(endpoint=endpoint_id, **{name: self.data.get(name, "") for name in self.fields})
 
 
-def initial(endpoint: Endpoint) -> dict[str, Any]:
-    return {name: getattr(endpoint, name) for name in _FIELDS} | {"kinds": ", ".join(endpoint.kinds)}
-
-
 def _label(pattern: str) -> str:
     sentence = _FAMILIES.get(pattern) or TYPES[pattern]
     return f"{pattern}: {sentence[0].lower()}{sentence[1:].rstrip('.')}"
@@ -138,7 +134,8 @@ def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     person = people.person(request)
     row = operations.operable(endpoint_id, by=person)
     data = request.POST if request.method == "POST" else None
-    form = EndpointForm(data, is_operator=row.owner_id is None, is_new=False, initial=initial(row))
+    initial = {name: getattr(row, name) for name in _FIELDS} | {"kinds": ", ".join(row.kinds)}
+    form = EndpointForm(data, is_operator=row.owner_id is None, is_new=False, initial=initial)
     if (wanted := form.wanted() if form.is_bound else None) is not None:
         try:
             operations.change(endpoint_id, wanted, by=person)

@@ -19,7 +19,7 @@ from outbox.errors import BadUrl
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 LONGEST_URL: Final = 2000
-_PORTS: Final = {"http": 80, "https": 443}
+_SCHEMES: Final = frozenset({"http", "https"})
 _REFUSED: Final[tuple[Network, ...]] = tuple(
     ip_network(block)
     for block in (
@@ -56,25 +56,18 @@ _TRANSLATED: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("::ffff:0:0:0/96"
 _SIX_TO_FOUR: Final = IPv6Network("2002::/16")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    url: str
-    host: str
-    port: int
-
-
-def target(url: str) -> Target:
-    """The URL in its parts. Raises BadUrl: it is not http or https, has no host, names a user, or is too long."""
+def host_of(url: str) -> str:
+    """Its host. Raises BadUrl: it is not http or https, has no host, names a user, or is too long."""
     try:
         parts = urlsplit(url)
-        port = parts.port
+        parts.port  # noqa: B018 (raises for a port that is none)
     except ValueError:
         raise BadUrl(reason="it cannot be read") from None
     host = parts.hostname or ""
     reason = _reason(url, scheme=parts.scheme, host=host, has_user="@" in parts.netloc)
     if reason is not None:
         raise BadUrl(reason=reason)
-    return Target(url=url, host=host, port=_PORTS[parts.scheme] if port is None else port)
+    return host
 
 
 def is_refused(address: str, *, allowed: Iterable[Network]) -> bool:
@@ -94,7 +87,7 @@ def _reason(url: str, *, scheme: str, host: str, has_user: bool) -> str | None:
         return f"it has more than {LONGEST_URL} characters"
     if not url.isascii() or not url.isprintable() or " " in url:
         return "it has characters that a URL writes with % or punycode"
-    if scheme not in _PORTS:
+    if scheme not in _SCHEMES:
         return "it begins with https:// or http://"
     if has_user:
         return "it names a user; a secret in an address ends up in logs"

@@ -84,7 +84,7 @@ def scheme_of(url: str) -> Scheme | None:
 def check_url(url: str) -> None:
     """Raise BadUrl for what nothing can be sent to."""
     if (scheme := scheme_of(url)) is None:
-        addresses.target(url)
+        addresses.host_of(url)
     else:
         scheme.check(url)
 

@@ -1,6 +1,6 @@
 """What can be done with the outbox. Each function is one use case, in one transaction unless its docstring differs."""
 
-from outbox.domain.addresses import Answer, Target, target
+from outbox.domain.addresses import Answer, host_of
 from outbox.domain.messages import PATTERNS, TYPES, Filter
 from outbox.domain.signatures import Wanted
 from outbox.domain.signatures import register_scheme as register_scheme

@@ -60,7 +60,7 @@ class Client:
     ) -> Answer:
         """Post these bytes; the deadline is one for all of it: name, connection, request, and what is kept of the
         answer. Raises BadUrl."""
-        addresses.target(url)
+        addresses.host_of(url)
         deadline_s = settings.OUTBOX["TIMEOUT_S"] if timeout_s is None else timeout_s
         began_at = time.monotonic()
         self._uses[url] += 1

@@ -24,6 +24,7 @@ from django.db.models.functions import Now
 
 from core import audit
 from core.recent import Recent
+from core.refusal import found
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from postgres import clock
@@ -86,9 +87,7 @@ def add(source: Source, secret: str | None = None, *, name: str = "", by: User |
 def retire(secret: int, *, grace: timedelta = timedelta(0), by: User | None = None) -> Secret:
     """Let a secret open nothing any more, at once or after a while. Raises NotFound."""
     with transaction.atomic():
-        row = Secret.objects.select_for_update().filter(pk=secret).first()
-        if row is None:
-            raise NotFound(resource="secret")
+        row = found(Secret.objects.select_for_update().filter(pk=secret).first(), NotFound(resource="secret"))
         _retire([secret], at=clock.now() + grace)
         audit.record(by, row, f"Retired the secret {row.fingerprint} of {row.source}{_after(grace)}")
         _touch(row.source)
@@ -112,9 +111,7 @@ def rotate(
 
 def newest(source: Source) -> str:
     """The secret to sign a test delivery with. Raises NotFound, CannotOpen."""
-    row = live_secrets().filter(source=source).first()
-    if row is None:
-        raise NotFound(resource=f"secret of {source}")
+    row = found(live_secrets().filter(source=source).first(), NotFound(resource=f"secret of {source}"))
     return unseal(row.sealed, source=source)
 
 
@@ -165,9 +162,7 @@ def sandbox_of(token: str) -> str:
     """The sandbox whose token this is. Raises BadSignature."""
     unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
     rows = SandboxToken.objects.filter(unexpired, token_hash=_hash(token), revoked_at=None)
-    row = rows.first() if len(token) <= _LONGEST else None
-    if row is None:
-        raise BadSignature(reason="bad_token")
+    row = found(rows.first() if len(token) <= _LONGEST else None, BadSignature(reason="bad_token"))
     note_use(SandboxToken, [row.pk])
     return row.sandbox
 

@@ -11,6 +11,7 @@ from django.urls import NoReverseMatch, reverse
 
 from core import audit, people
 from core.pages import FORM, POST
+from core.refusal import found
 from core.values import row_id
 from scheduling import operations as scheduling
 from scheduling.operations import CancelVerdict
@@ -97,10 +98,7 @@ def _show_outcome(request: HttpRequest, row: JobStart) -> None:
 
 
 def _delivery_or_404(delivery_id: int) -> Delivery:
-    row = pages.delivery(delivery_id)
-    if row is None:
-        raise Http404("There is no such delivery.")
-    return row
+    return found(pages.delivery(delivery_id), Http404("There is no such delivery."))
 
 
 @access.viewers()
@@ -178,7 +176,4 @@ def stop_replay(request: HttpRequest, first: int) -> HttpResponse:
 
 
 def _replay_or_404(first: int) -> pages.Replay:
-    row = pages.Replay.find(first)
-    if row is None:
-        raise Http404("There is no such replay.")
-    return row
+    return found(pages.Replay.find(first), Http404("There is no such replay."))

@@ -58,15 +58,13 @@ def test_a_network_that_the_operator_allows_is_sent_to_however_it_is_written(add
 )
 def test_an_address_that_cannot_be_sent_to_says_why(url: str, reason: str) -> None:
     with pytest.raises(BadUrl, match=reason) as refusal:
-        addresses.target(url)
+        addresses.host_of(url)
     assert "password" not in refusal.value.message
 
 
-def test_an_address_is_taken_apart() -> None:
-    assert addresses.target("https://example.org/x") == addresses.Target(
-        url="https://example.org/x", host="example.org", port=443
-    )
-    assert addresses.target("http://[2606:4700::1]:8080/").host == "2606:4700::1"
+def test_an_address_has_a_host() -> None:
+    assert addresses.host_of("https://example.org/x") == "example.org"
+    assert addresses.host_of("http://[2606:4700::1]:8080/") == "2606:4700::1"
 
 
 @looped(
