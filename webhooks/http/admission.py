@@ -28,15 +28,8 @@ LONGEST_DENIAL_S: Final = 1.0
 MOST_ADDRESSES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """How many requests may go on; or, if none may, after how long to ask again."""
-
-    count: int
-    retry_after: timedelta = timedelta(0)
-
-
-Ask = Callable[[str, str, int], Admission]
+# How many requests may go on; or, if none may, after how long to ask again.
+Ask = Callable[[str, str, int], tuple[int, timedelta]]
 
 
 @dataclass(slots=True)
@@ -82,23 +75,21 @@ class Admissions:
     async def _refill(self, block: _Block, limit: str, address: str) -> None:
         # Twice the last if that was spent in time; a quiet address asks for one.
         wanted = min(2 * block.size, LARGEST_BLOCK) if block.size and time.monotonic() < block.until else 1
-        granted = await connections.run(self._ask, limit, address, wanted)
+        count, retry_after = await connections.run(self._ask, limit, address, wanted)
         now = time.monotonic()
-        if granted.count:
-            block.remaining, block.size, block.until = granted.count, granted.count, now + KEPT_S
+        if count:
+            block.remaining, block.size, block.until = count, count, now + KEPT_S
         else:
-            wait_s = granted.retry_after.total_seconds()
+            wait_s = retry_after.total_seconds()
             block.retry_at, block.denied_until = now + wait_s, now + min(wait_s, LONGEST_DENIAL_S)
 
 
-def admit(limit: str, address: str, wanted: int) -> Admission:
+def admit(limit: str, address: str, wanted: int) -> tuple[int, timedelta]:
     """Take so many tokens of a limit for this address; one, if that many are not left."""
     if wanted > 1 and ratelimits.limit(limit, key=address, count=wanted):
-        return Admission(count=wanted)
+        return wanted, timedelta(0)
     answer = ratelimits.limit(limit, key=address)
-    if answer:
-        return Admission(count=1)
-    return Admission(count=0, retry_after=answer.retry_after or timedelta(seconds=1))
+    return int(answer.ok), answer.retry_after or timedelta(seconds=1)
 
 
 READ_WITHIN_S: Final = 30.0
@@ -111,6 +102,7 @@ LEAST_RATE: Final = 64 << 10  # bytes a second
 MOST_BYTES: Final = 256 << 20
 MOST_OF_SOURCE: Final = 96 << 20
 MOST_OF_ADDRESS: Final = 48 << 20
+Grow = Callable[[int], None]
 
 
 class Room:
@@ -120,37 +112,22 @@ class Room:
         self._taken: Counter[str] = Counter()
 
     @contextmanager
-    def of(self, source: Source, address: str) -> Iterator["Held"]:
-        """What one body takes, for the length of the block."""
-        held = Held(self._taken, {"all": MOST_BYTES, f"source {source}": MOST_OF_SOURCE, address: MOST_OF_ADDRESS})
+    def of(self, source: Source, address: str) -> Iterator[Grow]:
+        """What has one body take more, for the length of the block: of the room, of its source's share and of its
+        address's. Called, it raises Busy where there is none."""
+        shares = {"all": MOST_BYTES, f"source {source}": MOST_OF_SOURCE, address: MOST_OF_ADDRESS}
+        held: Counter[str] = Counter()
+
+        def grow(size: int) -> None:
+            if any(self._taken[share] + size > most for share, most in shares.items()):
+                raise Busy
+            for counted in (self._taken, held):
+                counted.update(dict.fromkeys(shares, size))
+
         try:
-            yield held
+            yield grow
         finally:
-            held.give_back()
-
-
-class Held:
-    """What one body takes of the room, of its source's share and of its address's."""
-
-    def __init__(self, taken: Counter[str], shares: dict[str, int]) -> None:
-        self._taken = taken
-        self._shares = shares
-        self._size = 0
-
-    def grow(self, size: int) -> None:
-        if any(self._taken[share] + size > most for share, most in self._shares.items()):
-            raise Busy
-        self._add(size)
-
-    def give_back(self) -> None:
-        self._add(-self._size)
-
-    def _add(self, size: int) -> None:
-        self._size += size
-        for share in self._shares:
-            self._taken[share] += size
-            if not self._taken[share]:
-                del self._taken[share]  # addresses are many
+            self._taken -= held  # without those that have none: addresses are many
 
 
 class Body:
@@ -161,7 +138,7 @@ class Body:
         self._grace_s = grace_s
         self._least_rate = least_rate
 
-    async def read(self, held: Held) -> bytes:
+    async def read(self, grow: Grow) -> bytes:
         """All of it. Raises TooLarge as soon as more than the limit came, TooSlow as soon as less came than the least
         rate brings, Busy where there is no room for what came, ClientGone."""
         began = asyncio.get_running_loop().time()
@@ -177,7 +154,7 @@ class Body:
             size += len(piece)
             if size > self.limit:
                 raise TooLarge(limit=self.limit)
-            held.grow(len(piece))
+            grow(len(piece))
             pieces.append(piece)
         return b"".join(pieces)
 

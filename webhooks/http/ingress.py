@@ -107,7 +107,10 @@ class Webhooks:
             raise
         except Exception as error:
             # Whatever it is, it is ours: adapters come again after 503, and some never after 4xx.
-            _log_trouble(call, error)
+            if isinstance(error, DatabaseError | PoolTimeout | OSError):
+                log.warning("A request of %s could not be stored: %s", call.source, str(error) or type(error).__name__)
+            else:
+                log.exception("A request of %s could not be stored", call.source)
             return _TROUBLE
 
     async def _answered(self, call: _Call, body: admission.Body) -> _Answer:
@@ -142,8 +145,8 @@ class Webhooks:
         return error
 
     async def _receive(self, call: _Call, body: admission.Body) -> Kept:
-        with self._room.of(call.source, _limited_by(call.address)) as held:
-            request = Request(headers=call.headers, body=await body.read(held), query=call.query)
+        with self._room.of(call.source, _limited_by(call.address)) as grow:
+            request = Request(headers=call.headers, body=await body.read(grow), query=call.query)
             if len(request.body) <= child_process.LARGE_BYTES:
                 async with _in_time():
                     return await self._keep(call, request, self._gatherer)
@@ -268,13 +271,6 @@ def _delivery(call: _Call, request: Request, signed: Signed, opened: Opened) -> 
 
 def _now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 (an edge reads the clock; adapters sign by theirs, and NTP keeps both)
-
-
-def _log_trouble(call: _Call, error: Exception) -> None:
-    if isinstance(error, DatabaseError | PoolTimeout | OSError):
-        log.warning("A request of %s could not be stored: %s", call.source, str(error) or type(error).__name__)
-    else:
-        log.error("A request of %s could not be stored", call.source, exc_info=error)
 
 
 def _answer(call: _Call, kept: Kept) -> _Answer:

@@ -23,7 +23,8 @@ from scheduling import operations as scheduling
 from webhooks.domain import bodies
 from webhooks.domain.deliveries import Source, Status
 from webhooks.errors import CannotOpen
-from webhooks.models import CatalogModel, Delivery, ModelServer
+from webhooks.models import Delivery
+from webhooks.models.resources import CatalogModel, ModelServer
 from webhooks.operations import attempts
 from webhooks.operations.secrets import live_secrets, unseal
 from webhooks.queries import inbox
@@ -176,11 +177,7 @@ _LONGEST: Final = 255
 _LATEST: Final = 253_402_300_799  # the end of the year 9999, in seconds since 1970
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
-    name: str
-    owned_by: str
-    made_at: datetime | None
+Offered = tuple[str, str, datetime | None]  # name, owner, made at
 
 
 def read(document: Any) -> list[Offered]:
@@ -191,8 +188,7 @@ def read(document: Any) -> list[Offered]:
     by_name: dict[str, Offered] = {}
     for entry in document["data"][:MOST]:
         if isinstance(entry, Mapping) and (name := _text(entry.get("id"))):
-            made_at, owner = _moment(entry.get("created")), _text(entry.get("owned_by"))
-            by_name.setdefault(name, Offered(name=name, owned_by=owner, made_at=made_at))
+            by_name.setdefault(name, (name, _text(entry.get("owned_by")), _moment(entry.get("created"))))
     return list(by_name.values())
 
 
@@ -230,7 +226,7 @@ def _noted(url: str, answer: Sequence[Offered] | BaseException) -> int | str:
     try:
         if isinstance(answer, BaseException):
             raise answer
-        models = [[one.name, one.owned_by, one.made_at.isoformat() if one.made_at else None] for one in answer]
+        models = [[name, owner, made_at.isoformat() if made_at else None] for name, owner, made_at in answer]
         return note_answer(url=url, models=models)
     except Exception as error:
         if scheduling.is_away(error):

@@ -27,7 +27,7 @@ class SourceConfig:
     scheme: Scheme
     delivery_id: NameReader
     event_type: NameReader
-    occurred_at: TimeReader = requests.undated
+    occurred_at: TimeReader = lambda _: None
     body_limit: int = 1 << 20
     media_types: Sequence[str] = (_JSON,)
     is_dated_by_body: bool = False
@@ -98,15 +98,11 @@ def _inferred(body: Mapping[str, Any]) -> str:
 
 def _hook_id(parsed: Parsed) -> str:
     """The signed id. Without one (a bearer token came instead) session, event and tool use where there is one."""
-    return _tool_use(parsed) or requests.header("webhook-id")(parsed)
-
-
-def _tool_use(parsed: Parsed) -> str | None:
     parts = [parsed.body.get(field) for field in ("session_id", "hook_event_name", "tool_use_id")]
-    if "webhook-id" in parsed.request.headers or not all(isinstance(part, str) and part for part in parts):
-        return None
-    together = ":".join(map(str, parts))
-    return together if len(together) <= LONGEST and together.isprintable() else None
+    named = [part for part in parts if isinstance(part, str) and part]
+    together, has_all = ":".join(named), len(named) == len(parts) and "webhook-id" not in parsed.request.headers
+    is_name = has_all and len(together) <= LONGEST and together.isprintable()
+    return together if is_name else requests.header("webhook-id")(parsed)
 
 
 def _batch(parsed: Parsed) -> str:
@@ -157,7 +153,7 @@ _ALL: Final = (
         source=Source.CONFLUENCE,
         path="/api/webhooks/confluence",
         scheme=BodyHmac(header="X-Hub-Signature"),
-        delivery_id=requests.digest,
+        delivery_id=requests.header(),
         event_type=_confluence_type,
         occurred_at=requests.moment("timestamp"),
         body_limit=5 << 20,

@@ -85,25 +85,17 @@ class Parsed:
             raise BadEnvelope(reason="the body must be a JSON object")
         return self.document
 
-    @property
-    def digest_id(self) -> str:
-        return f"sha256:{hashlib.sha256(self.request.body).hexdigest()}"
-
 
 NameReader = Callable[[Parsed], str]
 TimeReader = Callable[[Parsed], datetime | None]
 
 
-def digest(parsed: Parsed) -> str:
-    return parsed.digest_id
-
-
 def header(*names: str) -> NameReader:
-    """An id: the first of these headers that is there, else the digest of the body."""
+    """An id: the first of these headers that is there, else, and where none is named, the digest of the body."""
 
     def read(parsed: Parsed) -> str:
         value = parsed.request.first_header(*names)
-        return name(value, field=names[0]) if value else parsed.digest_id
+        return name(value, field=names[0]) if value else f"sha256:{hashlib.sha256(parsed.request.body).hexdigest()}"
 
     return read
 
@@ -129,10 +121,6 @@ def moment(field: str) -> TimeReader:
         return at if _EARLIEST <= at <= _LATEST else None
 
     return read
-
-
-def undated(parsed: Parsed) -> None:
-    """No time in the body."""
 
 
 def name(value: Any, *, field: str) -> str:

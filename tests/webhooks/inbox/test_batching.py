@@ -15,7 +15,7 @@ from tests.webhooks.inbox.support import new
 from webhooks.domain.deliveries import Source
 from webhooks.errors import Busy, TooLarge, TooSlow
 from webhooks.http import admission, batches
-from webhooks.http.admission import Admission, Admissions, Body, Room
+from webhooks.http.admission import Admissions, Body, Room
 from webhooks.http.batches import BatchWriter, Refusals
 from webhooks.models import Delivery, Refusal
 from webhooks.operations import Kept, Verdict, ingest, keep
@@ -105,12 +105,12 @@ class Limit:
         self.left = tokens
         self.counts: list[int] = []
 
-    def __call__(self, source: str, address: str, wanted: int) -> Admission:
+    def __call__(self, source: str, address: str, wanted: int) -> tuple[int, timedelta]:
         del source, address
         self.counts.append(wanted)
         count = wanted if wanted <= self.left else min(1, self.left)
         self.left -= count
-        return Admission(count=count, retry_after=timedelta(seconds=0 if count else 7))
+        return count, timedelta(seconds=0 if count else 7)
 
 
 class Clock:
@@ -238,23 +238,23 @@ class TestRoom:
                     (Source.GITHUB, "a"), (Source.GITHUB, "b"), (Source.JIRA, "c"), (Source.STRIPE, "d"),
                 ]
             )  # fmt: skip
-            one.grow(4)
+            one(4)
             with pytest.raises(Busy):
-                one.grow(1)  # of its address
-            two.grow(2)
+                one(1)  # of its address
+            two(2)
             with pytest.raises(Busy):
-                two.grow(1)  # of its source, which another address has filled
-            three.grow(4)
+                two(1)  # of its source, which another address has filled
+            three(4)
             with pytest.raises(Busy):
-                four.grow(1)  # of all
+                four(1)  # of all
 
     def test_is_given_back_whole_also_after_a_refusal(self) -> None:
         room = Room()
         for _ in range(3):
             with room.of(Source.GITHUB, "a") as one:
-                one.grow(3)
+                one(3)
                 with pytest.raises(Busy):
-                    one.grow(2)
+                    one(2)
         assert not room._taken
 
 
@@ -277,7 +277,7 @@ class TestRefusals:
         assert await connections.run(lambda: Refusal.objects.get().count) == 2
 
 
-def held() -> AbstractContextManager[admission.Held]:
+def held() -> AbstractContextManager[admission.Grow]:
     """Room for one body of somebody."""
     return Room().of(Source.GITHUB, "somebody")
 

@@ -12,7 +12,7 @@ import pytest
 from pytest_django import Settings
 
 from scheduling import operations as scheduling
-from webhooks.models import CatalogModel, ModelServer
+from webhooks.models.resources import CatalogModel, ModelServer
 from webhooks.operations import maintenance, refresh_model_catalog
 from webhooks.operations import maintenance as offers
 
@@ -150,7 +150,7 @@ class TestTheCatalog:
         settings.LLM_SERVERS = [f"{server}/bad", f"{server}/good"]
         offer("/bad/models", "long")
         offer("/good/models", "llama")
-        too_long = [offers.Offered(name="x" * 300, owned_by="", made_at=None)]
+        too_long = [("x" * 300, "", None)]
         plain = offers.read
         monkeypatch.setattr(offers, "read", lambda document: too_long if "long" in str(document) else plain(document))
         outcome = refresh()
