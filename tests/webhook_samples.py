@@ -12,7 +12,8 @@ from typing import Any
 from webhooks.domain import bodies
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
-from webhooks.models import TYPES, Activity, Delivery, Resource, SandboxSession, SandboxTelemetry
+from webhooks.models import Activity, Delivery, Resource, SandboxSession, SandboxTelemetry
+from webhooks.models.resources import TYPES
 
 FOLDER = Path(__file__).parent / "data" / "webhooks" / "payloads"
 RECEIVED = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from webhooks.domain.parts import ABSENT, ID, OBJECTS, TEXT, Kind, Part, fields
 from webhooks.domain.staleness import Version
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
-from webhooks.models import ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
+from webhooks.models.resources import ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
 from webhooks.queries.results import tombstone, upsert
 
 _USER = fields(text="username first_name last_name", flag="banned", moment="created_at")

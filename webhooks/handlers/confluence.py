@@ -8,7 +8,7 @@ from webhooks.domain.parts import ABSENT, NUMBER, Part, fields, host, https
 from webhooks.domain.staleness import Version
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
-from webhooks.models import ConfluenceComment, ConfluencePage
+from webhooks.models.resources import ConfluenceComment, ConfluencePage
 from webhooks.queries.results import tombstone, upsert
 
 _PAGE = fields(

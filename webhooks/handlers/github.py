@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from webhooks import models
 from webhooks.domain import staleness
 from webhooks.domain.parts import ABSENT, ANY, COUNT, FLAG, ID, LINK, NUMBER, OBJECT, TEXT, Kind, fields, under
 from webhooks.domain.staleness import EPOCH, Version
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
+from webhooks.models import resources as models
 from webhooks.queries.results import tombstone, upsert
 
 _REPOSITORY = fields(

@@ -13,7 +13,7 @@ from webhooks.domain.staleness import Version
 from webhooks.errors import BadPayload
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
-from webhooks.models import JiraComment, JiraIssue
+from webhooks.models.resources import JiraComment, JiraIssue
 from webhooks.queries.results import tombstone, upsert
 
 

@@ -18,7 +18,7 @@ from webhooks.domain.staleness import Version
 from webhooks.errors import BadPayload
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
-from webhooks.models import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
+from webhooks.models.resources import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
 from webhooks.queries.results import upsert, upsert_session
 
 _HOOKS, _COMPLETION, _TELEMETRY = "sandbox_hooks", "sandbox_completion", "sandbox_telemetry"

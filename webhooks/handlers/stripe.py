@@ -10,7 +10,7 @@ from webhooks.domain import parts
 from webhooks.domain.parts import ABSENT, AMOUNT, FLAG, ID, MOMENT, OBJECTS, REFERENCE, Part, fields
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
-from webhooks.models import Resource, StripeCustomer, StripeInvoice, StripeSubscription
+from webhooks.models.resources import Resource, StripeCustomer, StripeInvoice, StripeSubscription
 from webhooks.queries.results import tombstone, upsert
 
 _CUSTOMER = fields(

@@ -23,7 +23,8 @@ from tests.webhook_samples import changed
 from tests.webhooks.concurrency import team
 from tests.webhooks.inbox import starts
 from webhooks.domain.deliveries import Filter, Source
-from webhooks.models import Activity, Delivery, DeliveryAttempt, GithubIssue, JobStart
+from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart
+from webhooks.models.resources import GithubIssue
 from webhooks.operations import replay_matching, secrets
 from webhooks.sources import configs
 

@@ -12,7 +12,8 @@ from postgres import transactions
 from tests.farm import at_once
 from tests.webhook_samples import changed, handle, sample, stored
 from webhooks.handlers.registry import Event
-from webhooks.models import Activity, GithubIssue, GithubRepository, SandboxSession, SandboxToolUse
+from webhooks.models import Activity, SandboxSession
+from webhooks.models.resources import GithubIssue, GithubRepository, SandboxToolUse
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

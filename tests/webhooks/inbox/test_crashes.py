@@ -20,7 +20,8 @@ from tests.webhooks.edges import emptying
 from tests.webhooks.inbox.support import new, pass_time, pending, receive
 from webhooks.domain.deliveries import Filter, Source
 from webhooks.handlers.registry import Event
-from webhooks.models import Activity, Delivery, DeliveryAttempt, GithubIssue
+from webhooks.models import Activity, Delivery, DeliveryAttempt
+from webhooks.models.resources import GithubIssue
 from webhooks.operations import drain_sandbox_queue, keep, replay_matching
 
 pytestmark = pytest.mark.usefixtures("transactional_db")

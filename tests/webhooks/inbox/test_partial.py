@@ -13,11 +13,9 @@ from tests.webhooks.inbox.support import keep_one, pass_time, pending, receive
 from webhooks.domain.deliveries import Source
 from webhooks.errors import BadPayload, CannotReplay
 from webhooks.handlers.registry import Event
-from webhooks.models import (
-    Activity,
+from webhooks.models import Activity, Delivery, DeliveryAttempt
+from webhooks.models.resources import (
     ConfluenceComment,
-    Delivery,
-    DeliveryAttempt,
     GithubIssue,
     GithubRepository,
     JiraComment,

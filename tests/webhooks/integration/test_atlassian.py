@@ -7,7 +7,8 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webhook_samples import all_stored, changed, fields, line, lines, report, stored
-from webhooks.models import Activity, ConfluenceComment, ConfluencePage, JiraComment, JiraIssue
+from webhooks.models import Activity
+from webhooks.models.resources import ConfluenceComment, ConfluencePage, JiraComment, JiraIssue
 
 pytestmark = pytest.mark.django_db
 

@@ -7,7 +7,8 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webhook_samples import RECEIVED, changed, clear, line, lines, report, stored
-from webhooks.models import Activity, ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
+from webhooks.models import Activity
+from webhooks.models.resources import ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
 
 pytestmark = pytest.mark.django_db
 

@@ -6,8 +6,8 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webhook_samples import changed, fields, line, report, stored
-from webhooks.models import (
-    Activity,
+from webhooks.models import Activity
+from webhooks.models.resources import (
     GithubDeployment,
     GithubDeploymentStatus,
     GithubIssue,

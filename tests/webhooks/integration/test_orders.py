@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.webhook_samples import changed, clear, handle, report, routed, samples, written
-from webhooks.models import TYPES
+from webhooks.models.resources import TYPES
 
 pytestmark = pytest.mark.django_db
 

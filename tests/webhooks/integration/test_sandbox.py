@@ -7,7 +7,8 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webhook_samples import RECEIVED, all_stored, changed, fields, line, lines, report, routed, stored, written
-from webhooks.models import Activity, SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
+from webhooks.models import Activity, SandboxSession, SandboxTelemetry
+from webhooks.models.resources import SandboxRun, SandboxToolUse
 
 pytestmark = pytest.mark.django_db
 

@@ -7,7 +7,8 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webhook_samples import all_stored, changed, fields, line, lines, report, stored
-from webhooks.models import Activity, StripeCustomer, StripeInvoice, StripeSubscription
+from webhooks.models import Activity
+from webhooks.models.resources import StripeCustomer, StripeInvoice, StripeSubscription
 
 pytestmark = pytest.mark.django_db
 

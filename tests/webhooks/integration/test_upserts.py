@@ -15,7 +15,8 @@ from tests.webhook_samples import stored
 from webhooks.domain import staleness
 from webhooks.domain.parts import ABSENT
 from webhooks.domain.staleness import Version
-from webhooks.models import ClerkOrganization, SandboxSession
+from webhooks.models import SandboxSession
+from webhooks.models.resources import ClerkOrganization
 from webhooks.queries.results import tombstone, upsert, upsert_session
 
 pytestmark = pytest.mark.django_db

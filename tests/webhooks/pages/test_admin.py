@@ -13,18 +13,8 @@ from tests.webhook_samples import FOLDER
 from tests.webhooks.inbox.support import pass_time, receive
 from webhooks import operations
 from webhooks.domain.deliveries import Source
-from webhooks.models import (
-    Activity,
-    ActivityDigest,
-    CatalogModel,
-    Delivery,
-    DeliveryAttempt,
-    GithubIssue,
-    GithubReview,
-    Resource,
-    Rule,
-    Secret,
-)
+from webhooks.models import Activity, ActivityDigest, Delivery, DeliveryAttempt, Resource, Rule, Secret
+from webhooks.models.resources import CatalogModel, GithubIssue, GithubReview
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 

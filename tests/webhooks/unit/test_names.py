@@ -1,7 +1,8 @@
 """What things are called where they are listed: a name is a link's text, so it is never empty."""
 
 from tests.looped import looped
-from webhooks.models import JiraIssue, SandboxTelemetry, SandboxToolUse
+from webhooks.models import SandboxTelemetry
+from webhooks.models.resources import JiraIssue, SandboxToolUse
 
 
 class TestNames:
