@@ -40,7 +40,8 @@ def wrapper(
     ticket = viewer.ticket if viewer else None
     if isinstance(query, registry.StreamQuery):
         return _stream(query, complete, ticket=ticket, element=element or "pre", css=css)
-    return _state(query, complete, audience=audience, ticket=ticket, element=element or "div", css=css)
+    first = rendering.state(query, complete, audience=audience, language=_language())
+    return mark_safe("") if first is None else _state(query, complete, first, ticket, element or "div", css)
 
 
 def wrapper_of_context(
@@ -55,24 +56,15 @@ def wrapper_of_context(
     if not isinstance(query, registry.StateQuery) or query.template is None:
         raise ValueError(f"{name} is no state that a template shows")
     first = rendering.from_context(query.template, context, audience=audience, language=_language())
-    return _shown(query, query.checked(arguments), first, ticket=None, element=element, css="")
+    return _state(query, query.checked(arguments), first, None, element, css="")
 
 
 def _state(
-    query: registry.StateQuery, arguments: Arguments, *, audience: str, ticket: str | None, element: str, css: str
-) -> SafeString:
-    first = rendering.state(query, arguments, audience=audience, language=_language())
-    if first is None:
-        return mark_safe("")
-    if first.kind != "html":  # data has no first rendering: without a version the socket brings it at once
-        return _element(element, css, {"data-live": query.name}, arguments, ticket, "")
-    return _shown(query, arguments, first, ticket=ticket, element=element, css=css)
-
-
-def _shown(
-    query: registry.StateQuery, arguments: Arguments, first: rendering.Rendering, *, ticket: str | None, element: str,
+    query: registry.StateQuery, arguments: Arguments, first: rendering.Rendering, ticket: str | None, element: str,
     css: str,
 ) -> SafeString:  # fmt: skip
+    if first.kind != "html":  # data has no first rendering: without a version the socket brings it at once
+        return _element(element, css, {"data-live": query.name}, arguments, ticket, "")
     attributes = {"data-live": query.name, "data-live-version": first.version}
     body = mark_safe(first.body)  # noqa: S308  # a template escaped it
     return _element(element, css, attributes, arguments, ticket, body)

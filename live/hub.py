@@ -63,16 +63,17 @@ class Subscriptions:
         subscription = Subscription(topics=frozenset(topics), callback=callback, take=take, owner=self)
         self._all[subscription] = None
         for topic in subscription.topics:
-            self._entries(topic)[subscription] = None
+            entries, name = self._place(topic)
+            entries[name][subscription] = None
         return subscription
 
     def remove(self, subscription: Subscription) -> None:
         self._all.pop(subscription, None)
         for topic in subscription.topics:
-            entries = self._entries(topic)
-            entries.pop(subscription, None)
-            if not entries:
-                self._forget(topic)
+            entries, name = self._place(topic)
+            entries[name].pop(subscription, None)
+            if not entries[name]:
+                del entries[name]
 
     def clear(self) -> None:
         self._exact.clear()
@@ -102,14 +103,8 @@ class Subscriptions:
                         concerned[subscription].add(topic)
         return concerned
 
-    def _entries(self, topic: str) -> dict[Subscription, None]:
-        return self._prefixes[topic[:-1]] if topic.endswith("*") else self._exact[topic]
-
-    def _forget(self, topic: str) -> None:
-        if topic.endswith("*"):
-            self._prefixes.pop(topic[:-1], None)
-        else:
-            self._exact.pop(topic, None)
+    def _place(self, topic: str) -> tuple[defaultdict[str, dict[Subscription, None]], str]:
+        return (self._prefixes, topic[:-1]) if topic.endswith("*") else (self._exact, topic)
 
 
 def current() -> "Hub":

@@ -264,17 +264,12 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
             self._start_over()
         if self._task is None or self._task.done():
             with fields.apart():
-                self._listener = self._new_listener()
+                self._listener = Listener(
+                    notify_channel=self._notify_channel, conninfo=connections.direct_conninfo,
+                    on_payload=self._on_payload, listening=self._listens,
+                    rng=random.Random(),  # noqa: S311  # spreads reconnects of many processes; nothing secret
+                )  # fmt: skip
                 self._task = loop.create_task(self._listener.run(), name="live: LISTEN")
-
-    def _new_listener(self) -> Listener:
-        return Listener(
-            notify_channel=self._notify_channel,
-            conninfo=connections.direct_conninfo,
-            on_payload=self._on_payload,
-            listening=self._listens,
-            rng=random.Random(),  # noqa: S311  # spreads reconnects of many processes; nothing secret
-        )
 
     def _listens(self) -> None:
         if self._missed_some:

@@ -20,14 +20,12 @@ from live.registry import Arguments
 logger = logging.getLogger("live")
 
 
-def of_session(session_key: str | None) -> AbstractBaseUser | AnonymousUser:
+def of_session(session_key: str) -> AbstractBaseUser | AnonymousUser:
     """Return the person who is logged in with this session, or AnonymousUser.
 
     Django's own rules apply: a session that ended or expired, a changed password, a deleted or inactive
     person give AnonymousUser. Only reads the database; call it in a thread.
     """
-    if not session_key:
-        return AnonymousUser()
     request = HttpRequest()
     content = import_module(settings.SESSION_ENGINE).SessionStore(session_key).load()
     request.session = cast("SessionBase", _AsItIs(content))
@@ -85,25 +83,20 @@ def refusal(user: AbstractBaseUser | AnonymousUser, request: protocol.WatchReque
 
 
 def judge(user: AbstractBaseUser | AnonymousUser, requests: Sequence[protocol.WatchRequest]) -> list[WatchDecision]:
-    """Return a verdict for each request, in order. Reads the database, so call it in a thread."""
+    """Return a verdict for each request that `refusal` let pass, in order. Reads the database, so call it in a
+    thread."""
     return [_judge(user, request) for request in requests]
 
 
 def topics(request: protocol.WatchRequest) -> frozenset[str]:
-    """Return the topics that may change the verdict; none for a request that makes no sense."""
-    try:
-        query = registry.find(request.name)
-        return query.rights_topics(query.checked(request.arguments))
-    except errors.LiveError:
-        return frozenset()
+    """Return the topics that may change the verdict on a request that `refusal` let pass."""
+    query = registry.find(request.name)
+    return query.rights_topics(query.checked(request.arguments))
 
 
 def _judge(user: AbstractBaseUser | AnonymousUser, request: protocol.WatchRequest) -> WatchDecision:
-    try:
-        query = registry.find(request.name)
-        arguments = query.checked(request.arguments)
-    except errors.LiveError as error:
-        return Refused(request=request, error=error)
+    query = registry.find(request.name)
+    arguments = query.checked(request.arguments)
     try:
         audience = query.audience(registry.Viewer(user=user, ticket=request.ticket), arguments)
     except (OperationalError, InterfaceError):
