@@ -25,13 +25,13 @@ _shown = partial(live_query, audiences=(OPERATOR,), may_see=for_holders("alerts.
 @_shown("alerts", topics=lambda **_: [operations.TOPIC])
 def alerts(*, rule_id: int = 0) -> Mapping[str, Any]:
     """What fires now or is about to, of one rule or of all; and whether anybody judges."""
-    counts = queries.count_alerts(rule_id=rule_id)
+    counts, judged_at = queries.count_alerts(rule_id=rule_id), queries.last_observed_at()
     return {
         "alerts": [_entry(alert) for alert in queries.alerts(limit=SHOWN, rule_id=rule_id)],
         "firing": counts.get("firing", 0),
         "pending": counts.get("pending", 0),
         "is_one": bool(rule_id),
-        **_judged(),
+        "late_since": judged_at if judged_at is not None and clock.now() - judged_at > _LATE else None,
     }
 
 
@@ -83,9 +83,3 @@ def _described(row: Rule) -> dict[str, Any]:
         "is_muted": is_muted,
         "cannot_mail": bool(row.mail_to) and not settings.HAS_MAIL_SERVER,
     }
-
-
-def _judged() -> dict[str, Any]:
-    """When rules were judged last, if that is long ago."""
-    at = queries.last_observed_at()
-    return {"late_since": at if at is not None and clock.now() - at > _LATE else None}

@@ -95,13 +95,9 @@ class RuleForm(forms.Form):
 
 
 class MuteForm(forms.Form):
-    hours = forms.ChoiceField(
-        label="Mute for", choices=[("1", "1 hour"), ("4", "4 hours"), ("24", "1 day"), ("168", "1 week")]
+    hours = forms.TypedChoiceField(
+        label="Mute for", coerce=int, choices=[(1, "1 hour"), (4, "4 hours"), (24, "1 day"), (168, "1 week")]
     )
-
-    @property
-    def for_s(self) -> int:
-        return int(self.cleaned_data["hours"]) * _HOUR_S
 
 
 def _initial(condition: Condition | None, rule: Rule | None) -> dict[str, Any]:
@@ -175,7 +171,7 @@ def mute(request: HttpRequest, rule_id: int) -> HttpResponse:
     form = MuteForm(request.POST)
     if not form.is_valid():
         return _page(request, get_object_or_404(Rule, pk=rule_id), None, status=422)
-    operations.mute(rule_id, for_s=form.for_s, by=people.person(request))
+    operations.mute(rule_id, for_s=form.cleaned_data["hours"] * _HOUR_S, by=people.person(request))
     messages.success(request, "Muted: it is judged, and sends nothing until then.")
     return redirect("alerts:rule", rule_id)
 

@@ -90,5 +90,3 @@ api.add_router("/v1/alerts", alerts_router)
 openai = FarmApi(docs_url=None, openapi_url=None, urls_namespace="openai", **_BOTH)
 openai.add_router("", openai_router)
 openai.add_router("", openai_files)
-
-__all__ = ["api", "openai"]

@@ -11,18 +11,10 @@ from jobs.domain.presence import Part, Process, State
 from jobs.queries.fleet import processes
 from scheduling import operations as scheduling
 
-
-class Words(NamedTuple):
-    """How a part is spoken of: as a noun, and by what its absence means."""
-
-    noun: str
-    plural: str
-    absence: str
-
-
+# How a part is spoken of: as one, as several, and by what its absence means.
 WORDS: Final = {
-    Part.WEB: Words("web process", "web processes", "no page is served, and no worker's call is answered"),
-    Part.JANITOR: Words("janitor", "janitors", "leases that run out, and jobs that wait too long, are not ended"),
+    Part.WEB: ("web process", "web processes", "no page is served, and no worker's call is answered"),
+    Part.JANITOR: ("janitor", "janitors", "leases that run out, and jobs that wait too long, are not ended"),
 }
 
 
@@ -97,7 +89,8 @@ def _of(part: Part, reported: Sequence[Process]) -> Iterator[Finding]:
     for process in silent:
         yield _silent(process, part, level=Level.WARNING if there else Level.ERROR)
     if there:
-        noun = f"{WORDS[part].noun} runs" if len(there) == 1 else f"{WORDS[part].plural} run"
+        one, several, _ = WORDS[part]
+        noun = f"{one} runs" if len(there) == 1 else f"{several} run"
         yield Finding(f"{len(there)} {noun}.", level=Level.FINE)
     elif not silent:
         yield _missing(part, reported)
@@ -105,7 +98,7 @@ def _of(part: Part, reported: Sequence[Process]) -> Iterator[Finding]:
 
 def _silent(process: Process, part: Part, *, level: Level) -> Finding:
     return Finding(
-        f"A {WORDS[part].noun} has not reported for {process.silent_s:.0f} s.",
+        f"A {WORDS[part][0]} has not reported for {process.silent_s:.0f} s.",
         f"It is pid {process.pid} on {process.host}: frozen (kill -CONT {process.pid} resumes it), "
         f"stuck, or killed. If it does not come back, end it (kill -9). {_start(part)}",
         level=level,
@@ -113,14 +106,14 @@ def _silent(process: Process, part: Part, *, level: Level) -> Finding:
 
 
 def _missing(part: Part, reported: Sequence[Process]) -> Finding:
-    words = WORDS[part]
+    noun, _, absence = WORDS[part]
     if presence.is_expected(reported, part):
-        return Finding(f"No {words.noun} has reported yet.", level=Level.STARTING)
+        return Finding(f"No {noun} has reported yet.", level=Level.STARTING)
     remedy = _start(part)
     if last := next((process for process in reported if process.part == part), None):
         how = "was stopped" if last.has_ended else "stopped reporting"
         remedy += f" The last one, pid {last.pid} on {last.host}, {how} {_ago(last.silent_s)}."
-    return Finding(f"No {words.noun} runs: {words.absence}.", remedy, level=Level.ERROR)
+    return Finding(f"No {noun} runs: {absence}.", remedy, level=Level.ERROR)
 
 
 def _start(part: Part) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from django.conf import settings
 from django.urls import reverse
 
 from jobs import operations as jobs
@@ -11,7 +12,9 @@ from jobs.registry import COUNTING_CRONS, register_meter
 from metering import operations, registry
 
 register_meter(operations.METER)
-registry.declare_configured()
+for _kind in settings.METERING["KINDS"]:  # by OpenAI's `usage` object in their results
+    if registry.reader_of(_kind) is None:
+        registry.declare(_kind)
 COUNTING_CRONS.append(operations.COUNT_USAGE)
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
-
 from jobs.registry import METERED_KINDS
 from metering import domain
 from metering.domain import Reader, Tokens, Written
@@ -24,13 +22,6 @@ def declare(
         raise ValueError(f"how tokens of the kind {kind!r} are read is declared twice")
     METERED_KINDS.add(kind)
     return reader
-
-
-def declare_configured() -> None:
-    """Have the kinds of the setting METERING["KINDS"] counted, by OpenAI's `usage` object in their results."""
-    for kind in settings.METERING["KINDS"]:
-        if kind not in _readers:
-            declare(kind)
 
 
 def reader_of(kind: str) -> Reader | None:

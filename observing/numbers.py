@@ -297,22 +297,17 @@ class FunctionCounts:
         return [sum(column) for column in zip(*rows, strict=True)]
 
 
-class _Here:
-    counts: FunctionCounts | None = None
-    place = 0
-
-
-_here = _Here()
+_counted_in: list[tuple[FunctionCounts, int]] = []  # of a cluster's worker: its counts, and its place there
 
 
 def count_into(counts: FunctionCounts, place: int) -> None:
-    _here.counts, _here.place = counts, place
+    _counted_in[:] = [(counts, place)]
 
 
 def ran(*, outcome: str, seconds: float, collisions: int = 0) -> None:
     """A run has ended here. Outside of a cluster's worker it is not counted."""
-    if _here.counts is not None:
-        _here.counts.add(_here.place, outcome=outcome, seconds=seconds, collisions=collisions)
+    for counts, place in _counted_in:
+        counts.add(place, outcome=outcome, seconds=seconds, collisions=collisions)
 
 
 def _cumulative(counts: Sequence[float]) -> list[tuple[str, float]]:

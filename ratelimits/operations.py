@@ -24,14 +24,9 @@ from postgres import transactions
 from ratelimits import limits, queries
 from ratelimits.domain import Config, FixedWindow, TokenBucket, evaluate, finite, possible, value_of_shards
 from ratelimits.errors import DeclaredLimit, InvalidConfig, LimitsDeadlocked, RateLimited, RepeatedLimit, UnknownLimit
-from ratelimits.limits import declare
 from ratelimits.models import KEY_LIMIT, Bucket, Limit
 
-__all__ = [
-    "TOPIC", "Answer", "Config", "FixedWindow", "LimitRequest", "TokenBucket", "Value", "broken", "check", "check_new",
-    "config_from", "config_of", "declare", "everything", "get_value", "give_back", "limit", "limit_all", "make",
-    "reset", "reset_stored", "stored_key",
-]  # fmt: skip
+declare = limits.declare
 TOPIC: Final = "limits"  # what the live page of limits watches
 FRESH_S: Final = 5.0  # within which a change counts in every process
 _STANDS_FOR_ANOTHER: Final = re.compile(r"#[0-9a-f]{64}\Z")
@@ -135,8 +130,8 @@ def check(
     """What `limit` would answer now, without taking anything; good in a transaction that only reads. Raises
     as `limit`."""
     request = _request_of(LimitRequest(name=name, key=key, count=count, reserve=reserve, config=config))
-    stored = queries.read(request.name, request.key, shards=request.config.shards)
-    decision = evaluate(request.config, stored.states, now=stored.now_ms, count=request.count, reserve=reserve)
+    now_ms, states = queries.read(request.name, request.key, shards=request.config.shards)
+    decision = evaluate(request.config, states, now=now_ms, count=request.count, reserve=reserve)
     ok = decision.ok and not (throws and decision.retry_after is not None)
     answer = Answer(ok=ok, retry_after=_wait(decision.retry_after))
     return _or_raised(answer, name, key) if throws else answer
@@ -145,9 +140,8 @@ def check(
 def get_value(name: str, *, key: str | None = None, config: Config | None = None) -> Value:
     """How many tokens there are now, over all shards. Raises UnknownLimit, InvalidName."""
     known = config_of(name, config)
-    stored = queries.read(name, stored_key(key), shards=known.shards)
-    value = value_of_shards(known, stored.states, now=stored.now_ms)
-    return Value(value=value, most=known.most, config=known)
+    now_ms, states = queries.read(name, stored_key(key), shards=known.shards)
+    return Value(value=value_of_shards(known, states, now=now_ms), most=known.most, config=known)
 
 
 def _request_of(ask: LimitRequest, throws: bool = False) -> queries.Request:

@@ -35,14 +35,6 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """What is stored of a limit and key at the database's moment `now_ms`: a state, or None, for each shard."""
-
-    now_ms: int
-    states: tuple[State | None, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
     """What a limit and key hold now. `rate` tokens come in per period; `used` were taken since its row was made."""
 
@@ -65,11 +57,10 @@ class Gauge:
         return min(max(self.value / self.most, 0.0), 1.0)
 
 
-# An action may ask limits: each of these is one statement, which is done or not done.
-_by_actions_too = guards.trusted
+# An action may ask limits: what is trusted here is one statement each, which is done or not done.
 
 
-@_by_actions_too()
+@guards.trusted()
 def take(request: Request) -> Row:
     """Ask one limit; a row with `granted`, `retry_after_ms` (None: at once) and `remaining`."""
     params = {
@@ -83,7 +74,7 @@ def take(request: Request) -> Row:
     return row
 
 
-@_by_actions_too()
+@guards.trusted()
 def take_all(requests: Sequence[Request], *, waits_for_disk: bool = True) -> list[Row]:
     """Ask several, all or none; a row for each in their order, as from `take`. Not `waits_for_disk`: where it is a
     transaction by itself, it may be lost in a crash of the server."""
@@ -94,16 +85,17 @@ def take_all(requests: Sequence[Request], *, waits_for_disk: bool = True) -> lis
     return statements.load("ratelimits", "take_all").run(parameters)
 
 
-def read(name: str, key: str, *, shards: int) -> Stored:
+def read(name: str, key: str, *, shards: int) -> tuple[int, list[State | None]]:
+    """The database's moment (ms), and what is stored of a limit and key then: a state, or None, for each shard."""
     rows = statements.load("ratelimits", "read").run({"name": name, "key": key, "shards": shards})
     states: list[State | None] = [None] * shards
     for row in rows:
         if row.shard is not None:
             states[row.shard] = State(row.value, row.ts)
-    return Stored(now_ms=rows[0].now_ms, states=tuple(states))
+    return rows[0].now_ms, states
 
 
-@_by_actions_too()
+@guards.trusted()
 def give_back(request: Request) -> int:
     """Put `count` tokens back; how many rows that changed (0: it is full, or was never used)."""
     params = {"request": Jsonb(_parameters(request))}

@@ -3,7 +3,5 @@
 `webhooks.on("github", "push", kind="deploy")` in an app's `hooks.py` has deliveries start jobs.
 """
 
-from webhooks.handlers.registry import Event
-from webhooks.handlers.rules import on
-
-__all__ = ["Event", "on"]
+from webhooks.handlers.registry import Event as Event
+from webhooks.handlers.rules import on as on

@@ -18,6 +18,7 @@ from webhooks.domain.deliveries import WAITING, Filter, Source, Status, is_repla
 from webhooks.errors import NotFound
 from webhooks.models import Activity, Delivery, JobStart
 from webhooks.operations import activity as feed
+from webhooks.operations.secrets import live_secrets
 from webhooks.queries import inbox, pages
 
 OPERATOR: Final = "operator"
@@ -91,7 +92,9 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
         return None
     entries = list(Activity.objects.filter(delivery=delivery_id).order_by("n")[:ROWS])
     return {
-        **_status(row),
+        "delivery": row,
+        "is_replayable": is_replayable(row.status, tries=row.tries),
+        "is_waiting": row.status in WAITING,
         "attempts": inbox.history(delivery_id)[::-1],
         "entries": entries,
         "resources": pages.resources(entries),
@@ -131,7 +134,7 @@ def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
     row = pages.secret(secret_id)
     if row is None or row.source != source:
         return None
-    return {"secret": row, "is_live": pages.is_live(row)}
+    return {"secret": row, "is_live": live_secrets().filter(pk=row.pk).exists()}
 
 
 @_shown("webhook-replay", topics=lambda **_: ["scheduled"], at_most_every_s=1.0)
@@ -158,11 +161,6 @@ def activity(
 def digest() -> Mapping[str, Any]:
     now = clock.now().astimezone(UTC)
     return {"digest": feed.digest(day=now.date(), now=now)}
-
-
-def _status(row: Delivery) -> dict[str, Any]:
-    is_waiting = row.status in WAITING
-    return {"delivery": row, "is_replayable": is_replayable(row.status, tries=row.tries), "is_waiting": is_waiting}
 
 
 def _sources() -> list[dict[str, Any]]:

@@ -150,18 +150,17 @@ def _message(policy: Policy, memory: Memory, now: datetime, *, omitted: int) -> 
     since = None if memory.notified_at is None else now - memory.notified_at
     if since is not None and since < GROUP:
         return None
-    firing = tuple(_by_number(memory, State.FIRING))
+    firing, resolved = _by_number(memory, State.FIRING), _by_number(memory, State.RESOLVED)
     new = tuple(alert for alert in firing if not alert.is_notified)
-    resolved = tuple(_by_number(memory, State.RESOLVED))
     is_repeat = bool(firing and policy.repeat and since is not None and since >= policy.repeat)
     if not (new or resolved or is_repeat):
         return None
     return Message(firing=firing, new=new, resolved=resolved, omitted=omitted if firing else 0)
 
 
-def _by_number(memory: Memory, state: State) -> Iterator[Alert]:
+def _by_number(memory: Memory, state: State) -> tuple[Alert, ...]:
     alerts = [alert for alert in memory.alerts.values() if alert.state is state]
-    return iter(sorted(alerts, key=lambda alert: (-alert.value, alert.subject)))
+    return tuple(sorted(alerts, key=lambda alert: (-alert.value, alert.subject)))
 
 
 def _notified(memory: Memory, now: datetime) -> Memory:
@@ -205,34 +204,24 @@ class Text:
 def compose(
     message: Message, *, rule: str, severity: str, condition: Condition, threshold: float, url: str = ""
 ) -> Text:
-    """The message of a rule in words. `url`: where the alerts are shown."""
-    lines = [*_state(message, rule, severity), *_numbers(condition, threshold)]
+    """The message of a rule in words, under a line in Alertmanager's form. `url`: where the alerts are shown."""
+    number = len(message.firing) + message.omitted
+    title = f"[FIRING:{number}] {rule}" if message.firing else f"[RESOLVED] {rule}"
+    lines = [_state(message, rule, severity), _numbers(condition, threshold)]
     lines += _section("Firing", message.firing, condition, omitted=message.omitted)
     lines += _section("Resolved", message.resolved, condition)
-    return Text(title=title(message, rule=rule), body="\n".join([*lines, *(["", url] if url else [])]) + "\n")
+    return Text(title=title, body="\n".join([*lines, *(["", url] if url else [])]) + "\n")
 
 
-def title(message: Message, *, rule: str) -> str:
-    """The line above it, in Alertmanager's form."""
+def _state(message: Message, rule: str, severity: str) -> str:
     if not message.firing:
-        return f"[RESOLVED] {rule}"
-    return f"[FIRING:{len(message.firing) + message.omitted}] {rule}"
+        return f"{rule}: resolved."
+    return f"{rule}: {'firing' if message.new else 'still firing'} ({severity})."
 
 
-def _state(message: Message, rule: str, severity: str) -> Iterator[str]:
-    if not message.firing:
-        yield f"{rule}: resolved."
-    elif message.new:
-        yield f"{rule}: firing ({severity})."
-    else:
-        yield f"{rule}: still firing ({severity})."
-
-
-def _numbers(condition: Condition, threshold: float) -> Iterator[str]:
-    if condition.unit is Unit.PRESENCE:
-        yield f"{condition.title}."
-    else:
-        yield f"{condition.title}: more than {written(threshold, unit=condition.unit)}."
+def _numbers(condition: Condition, threshold: float) -> str:
+    above = "" if condition.unit is Unit.PRESENCE else f": more than {written(threshold, unit=condition.unit)}"
+    return f"{condition.title}{above}."
 
 
 def _section(heading: str, alerts: Sequence[Alert], condition: Condition, *, omitted: int = 0) -> Iterator[str]:

@@ -14,8 +14,6 @@ from jobfarm.environment.files import complaints as placeholders
 from jobfarm.environment.files import names, pair
 from jobfarm.environment.table import VARIABLES, Variable
 
-__all__ = ["EXAMPLES", "fill", "load", "read"]
-
 # Of a farm that is tried out: `make run`, `manage.py start` and the tests, where JOBFARM_APPS is not set.
 EXAMPLES: Final = "examples.chat,examples.imagegame,examples.translation"
 

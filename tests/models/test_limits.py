@@ -175,8 +175,8 @@ class LimitsMachine(RuleBasedStateMachine):
         undivided = self.models[name].answer(self.now, count, reserve=reserve)
         if name not in IN_SHARDS:
             return undivided
-        stored = queries.read(name, "", shards=SHARDS)
-        spread = evaluate(self._config(name), stored.states, now=stored.now_ms, count=count, reserve=reserve)
+        now_ms, states = queries.read(name, "", shards=SHARDS)
+        spread = evaluate(self._config(name), states, now=now_ms, count=count, reserve=reserve)
         assert undivided[0] or not spread.ok, "in shards it grants what the whole would not"
         return spread.ok, None if spread.retry_after is None else spread.retry_after / PERIOD_MS
 
@@ -197,8 +197,8 @@ class LimitsMachine(RuleBasedStateMachine):
         self.move_the_clock(200)
         for name in NAMES:
             config = self._config(name)
-            stored = queries.read(name, "", shards=config.shards)
-            assert value_of_shards(config, stored.states, now=stored.now_ms) == pytest.approx(MOST)
+            now_ms, states = queries.read(name, "", shards=config.shards)
+            assert value_of_shards(config, states, now=now_ms) == pytest.approx(MOST)
             assert operations.limit(name, count=MOST, config=config).ok
             assert not operations.limit(name, config=config).ok
 

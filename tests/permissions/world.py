@@ -35,7 +35,7 @@ from tests.openai_api import batching
 from tests.scheduling.integration import sample
 from tests.webhooks.inbox.support import receive
 from webhooks import operations as webhooks
-from webhooks.domain.deliveries import Source
+from webhooks.domain.deliveries import Filter, Source
 from webhooks.models import Delivery, JobStart, Rule
 
 # What stands for the names in addresses; what a longer prefix of an address gives comes first. "?" is the query string.
@@ -228,7 +228,7 @@ def _inbox(root: User) -> Given:
     delivery = receive()
     dead = {"status": "dead", "note": "It cannot be.", "ended_at": Now()}
     Delivery.objects.filter(pk=delivery.pk).update(**dead)
-    webhooks.replay_matching(webhooks.Filter(), by=root)
+    webhooks.replay_matching(Filter(), by=root)
     first = ScheduledFunction.objects.latest("pk").pk
     secret, _ = webhooks.add(Source.GITHUB)
     webhooks.create_token("box-1")

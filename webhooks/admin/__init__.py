@@ -1,3 +1,1 @@
-from webhooks.admin import inbox, resources, rules
-
-__all__ = ["inbox", "rules", "resources"]
+from webhooks.admin import inbox, resources, rules  # noqa: F401 (each registers its pages)

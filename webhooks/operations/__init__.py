@@ -1,7 +1,5 @@
 """What can be done with the inbox. Each function is one use case, in one transaction unless it says otherwise."""
 
-from webhooks.domain.deliveries import Filter, Source, Status
-from webhooks.errors import WebhooksError
 from webhooks.handlers.registry import Event, receives
 from webhooks.operations.attempts import count_matching, process, process_batch, replay, replay_matching
 from webhooks.operations.ingest import Kept, Verdict, judge, keep

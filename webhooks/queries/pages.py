@@ -9,7 +9,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import BinaryField, F, Model, Q, QuerySet
-from django.db.models.functions import Now, Substr
+from django.db.models.functions import Substr
 
 from postgres import statements
 from scheduling.models import ScheduledFunction
@@ -103,10 +103,6 @@ def secrets(source: Source) -> "QuerySet[Secret]":
 
 def secret(pk: int) -> Secret | None:
     return Secret.objects.defer("sealed").filter(pk=pk).first()
-
-
-def is_live(secret: Secret) -> bool:
-    return Secret.objects.filter(Q(retired_at=None) | Q(retired_at__gt=Now()), pk=secret.pk).exists()
 
 
 def tokens() -> list[SandboxToken]:

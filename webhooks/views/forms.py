@@ -16,6 +16,10 @@ LONGEST_BODY: Final = 200_000  # characters of a test delivery; `manage.py webho
 BEFORE: Final = 100  # characters that the mark of a page of activity has at most
 
 
+def _hours(text: str) -> timedelta:
+    return timedelta(hours=int(text))
+
+
 class Moment(forms.CharField):
     """A moment as `<input type="datetime-local">` says it, in UTC; kept as text."""
 
@@ -96,37 +100,24 @@ class SecretForm(_Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )  # fmt: skip
     name = forms.CharField(required=False, max_length=100, label="Name", help_text="For people: where it is used.")
-    grace = forms.ChoiceField(
-        choices=[("", "stay live"), *((hours, f"retire {when}") for hours, when in _GRACES)],
-        required=False,
-        label="Current secrets",
+    grace = forms.TypedChoiceField(
+        choices=[("", "stay live"), *((hours, f"retire {when}") for hours, when in _GRACES)], coerce=_hours,
+        empty_value=None, required=False, label="Current secrets",
         help_text="A rotation: until then both are accepted, so no request is refused while you change the sender.",
-    )
-
-    def after(self) -> timedelta | None:
-        hours = self.cleaned_data["grace"]
-        return timedelta(hours=int(hours)) if hours else None
+    )  # fmt: skip
 
 
 class RetireForm(forms.Form):
-    grace = forms.ChoiceField(choices=_GRACES)
-
-    def after(self) -> timedelta:
-        return timedelta(hours=int(self.cleaned_data["grace"]))
+    grace = forms.TypedChoiceField(choices=_GRACES, coerce=_hours)
 
 
 class TokenForm(_Form):
     ids = "token"
     sandbox = forms.CharField(max_length=100, help_text="Its name, as deliveries will show it.")
     days = forms.TypedChoiceField(
-        choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until it is revoked")], coerce=int,
-        empty_value=None, required=False, label="Valid for",
+        choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until it is revoked")],
+        coerce=lambda days: timedelta(days=int(days)), empty_value=None, required=False, label="Valid for",
     )  # fmt: skip
-
-    def lifetime(self) -> timedelta | None:
-        """How long it opens something; None: until it is revoked."""
-        days: int | None = self.cleaned_data["days"]
-        return None if days is None else timedelta(days=days)
 
 
 class SendForm(_Form):

@@ -56,8 +56,8 @@ def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, "Choose when: at once, in an hour, a day, or a week.")
         return redirect("webhooks:source", name)
-    row = operations.retire(secret_id, grace=form.after(), by=people.person(request))
-    when = f"from {row.retired_at:%Y-%m-%d %H:%M} UTC on" if form.after() else "any more"
+    row = operations.retire(secret_id, grace=form.cleaned_data["grace"], by=people.person(request))
+    when = f"from {row.retired_at:%Y-%m-%d %H:%M} UTC on" if form.cleaned_data["grace"] else "any more"
     messages.success(request, f"The secret {row.fingerprint} is not accepted {when}.")
     return redirect("webhooks:source", name)
 
@@ -65,7 +65,7 @@ def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
 @sensitive_variables()
 def _added(request: HttpRequest, source: Source, form: SecretForm) -> tuple[Secret, str] | None:
     """The new row and the secret itself; None if it cannot be one, which the form then says."""
-    secret, name, after = form.cleaned_data["secret"] or None, form.cleaned_data["name"], form.after()
+    secret, name, after = form.cleaned_data["secret"] or None, form.cleaned_data["name"], form.cleaned_data["grace"]
     by = people.person(request)
     try:
         if after is None:
@@ -115,7 +115,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
         for errors in form.errors.values():
             messages.error(request, f"No token was created. {' '.join(map(str, errors))}")
         return redirect("webhooks:source", HOOKS)
-    lifetime = form.lifetime()
+    lifetime = form.cleaned_data["days"]
     expires_at = None if lifetime is None else clock.now() + lifetime
     with transaction.atomic():
         row, token = operations.create_token(form.cleaned_data["sandbox"], expires_at=expires_at)
