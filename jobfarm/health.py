@@ -6,7 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -268,17 +268,10 @@ AROUND_A_SERVER: Mapping[str, Check] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readiness:
-    """`is_ready`: requests can be served. `checks`: of each its status ("ok", "starting", "warning", "error", or
-    "skipped" when what it stands on is wrong) and sentences, which name no host, queue, user or password."""
-
-    is_ready: bool
-    checks: Mapping[str, Mapping[str, object]]
-
-
-def check_readiness() -> Readiness:
-    """Run all checks, as far as the database allows, and wait for it READY_WITHIN_S in all. Raises nothing."""
+def check_readiness() -> tuple[bool, dict[str, Mapping[str, object]]]:
+    """Run all checks, as far as the database allows, and wait for it READY_WITHIN_S in all. Whether requests can be
+    served; and of each check its status ("ok", "starting", "warning", "error", or "skipped" when what it stands on is
+    wrong) and sentences, which name no host, queue, user or password. Raises nothing."""
     checks: dict[str, Mapping[str, object]] = {}
     is_ready = True
     with deadline.within(READY_WITHIN_S):
@@ -286,7 +279,7 @@ def check_readiness() -> Readiness:
             checks[name] = _examined(check) if is_ready else {"status": "skipped"}
             if name in FOUNDATIONS and checks[name]["status"] == "error":
                 is_ready = False
-    return Readiness(is_ready=is_ready, checks=checks)
+    return is_ready, checks
 
 
 def _examined(check: Check) -> Mapping[str, object]:

@@ -141,12 +141,8 @@ STATIC_ROOT = JOBFARM_DATA / "static"
 WHITENOISE_USE_FINDERS = True  # no collectstatic needed: files are found where they lie
 WHITENOISE_AUTOREFRESH = DEBUG
 MEDIA_ROOT = JOBFARM_DATA / "files"
-_FILES = jobfarm.storage.files(_ENV["FILES_URL"])
-FILES_ORIGIN = _FILES.origin  # where browsers fetch result files from, when it is not here
-STORAGES = {
-    "default": _FILES.storage,
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-}
+_FILES, FILES_ORIGIN = jobfarm.storage.files(_ENV["FILES_URL"])  # where browsers fetch them from, when it is not here
+STORAGES = {"default": _FILES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 
 # Lines for people, or one JSON object a line (docs/operations.md names its fields).
 LOGGING = observing.logs.configuration(

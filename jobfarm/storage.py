@@ -1,33 +1,25 @@
 """Where result files lie: on this machine's disk, or in S3 and what has its API (FILES_URL)."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-DISK: Final = {"BACKEND": "django.core.files.storage.FileSystemStorage"}
+DISK: Final[dict[str, Any]] = {"BACKEND": "django.core.files.storage.FileSystemStorage"}
 USUAL_REGION: Final = "us-east-1"
 _KNOWN: Final = frozenset({"region", "endpoint"})
 _FIXED: Final = {"signature_version": "s3v4", "file_overwrite": False, "default_acl": None, "querystring_auth": True}
 _FORM: Final = "s3://BUCKET/PREFIX?region=REGION&endpoint=https://HOST"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
-    """The storage as Django's STORAGES has it, and the origin that browsers fetch files from (None: this site's)."""
-
-    storage: dict[str, Any]
-    origin: str | None
-
-
-def files(url: str | None) -> Files:
-    """The storage that FILES_URL names; none: the disk. Raises ValueError with a sentence for one that makes no sense.
+def files(url: str | None) -> tuple[dict[str, Any], str | None]:
+    """The storage that FILES_URL names (none: the disk) as Django's STORAGES has it, and the origin that browsers fetch
+    files from (None: this site's). Raises ValueError with a sentence for one that makes no sense.
 
     `s3://bucket/prefix?region=...&endpoint=...`; prefix and parameters may be left out. Keys come from where Amazon's
     own tools find them (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, the machine's role), never from here:
     an address ends up in logs.
     """
     if not url:
-        return Files(storage=DISK, origin=None)
+        return DISK, None
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc or options.keys() - _KNOWN:
@@ -37,7 +29,7 @@ def files(url: str | None) -> Files:
         raise ValueError(f"the endpoint in FILES_URL begins with https:// (or http://); got {endpoint!r}.")
     options, origin = _addressing(parts.netloc, region, endpoint)
     storage = {"BACKEND": "jobfarm.s3.Files", "OPTIONS": options | _FIXED | {"location": parts.path.strip("/")}}
-    return Files(storage=storage, origin=origin)
+    return storage, origin
 
 
 def _addressing(bucket: str, region: str, endpoint: str | None) -> tuple[dict[str, Any], str]:

@@ -25,9 +25,9 @@ def live(_: HttpRequest) -> HttpResponse:
 def ready(_: HttpRequest) -> HttpResponse:
     """Whether this server can serve, and how the farm around it stands: 200 or 503. For load balancers, so without
     a log-in and without anything secret."""
-    answer = health.check_readiness()
-    word = "ready" if answer.is_ready else "not ready"
-    return JsonResponse({"status": word, "checks": answer.checks}, status=200 if answer.is_ready else 503)
+    is_ready, checks = health.check_readiness()
+    word = "ready" if is_ready else "not ready"
+    return JsonResponse({"status": word, "checks": checks}, status=200 if is_ready else 503)
 
 
 @require_safe

@@ -16,10 +16,10 @@ from postgres import clock
 from webhooks import operations
 from webhooks.domain.deliveries import WAITING, Filter, Source, Status, is_replayable
 from webhooks.errors import NotFound
-from webhooks.models import Activity, Delivery, JobStart
+from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart
 from webhooks.operations import activity as feed
 from webhooks.operations.secrets import live_secrets
-from webhooks.queries import inbox, pages
+from webhooks.queries import pages
 
 OPERATOR: Final = "operator"
 INBOX: Final = "inbox"  # who may see deliveries, and not everybody's jobs
@@ -95,7 +95,7 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
         "delivery": row,
         "is_replayable": is_replayable(row.status, tries=row.tries),
         "is_waiting": row.status in WAITING,
-        "attempts": inbox.history(delivery_id)[::-1],
+        "attempts": list(DeliveryAttempt.objects.filter(delivery_id=delivery_id).order_by("-number")),
         "entries": entries,
         "resources": pages.resources(entries),
         "actions": pages.audit(Delivery, delivery_id),
@@ -151,10 +151,10 @@ def activity(
     filters = {"source": source, "text": text, "kind": kind, "resource": resource}
     arguments = {("search" if name == "text" else name): value for name, value in filters.items() if value}
     try:
-        page = feed.feed(limit=ROWS, before=before or None, **arguments)
+        entries, older = feed.feed(limit=ROWS, before=before or None, **arguments)
     except NotFound:
         return None
-    return {"entries": page.entries, **neighbours(filters, before=before, older=page.older)}
+    return {"entries": entries, **neighbours(filters, before=before, older=older)}
 
 
 @_shown("activity-digest", topics=lambda: ["activity"], at_most_every_s=5.0)

@@ -327,9 +327,8 @@ def buckets(monkeypatch: pytest.MonkeyPatch, *names: str) -> Iterator[str]:
 
 def _files_in(settings: Settings, url: str | None) -> None:
     """Keep result files there from now on."""
-    files = storage.files(url)
-    settings.STORAGES = {**settings.STORAGES, "default": files.storage}
-    settings.FILES_ORIGIN = files.origin
+    files, settings.FILES_ORIGIN = storage.files(url)
+    settings.STORAGES = {**settings.STORAGES, "default": files}
 
 
 def _with_a_file() -> Job:

@@ -17,14 +17,6 @@ _MOST_GROUPS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feed:
-    """One page of activity, the newest first. `older` leads to the next page; None: this is the last."""
-
-    entries: tuple[Activity, ...]
-    older: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
     """What a day (UTC) came to: how many entries, by source, and by the ten busiest actors and kinds of actions."""
 
@@ -35,11 +27,14 @@ class Digest:
     actions: tuple[tuple[str, str, int], ...]  # source, verb, how many
 
 
-def feed(*, limit: int = PAGE, before: str | None = None, search: str | None = None, **of: str) -> Feed:
-    """Up to `limit` (at most 200) entries by when they happened, the newest first.
+def feed(
+    *, limit: int = PAGE, before: str | None = None, search: str | None = None, **of: str
+) -> tuple[list[Activity], str | None]:
+    """Up to `limit` (at most 200) entries by when they happened, the newest first; and what leads to the next page
+    (None: this is the last).
 
-    `before` is the `older` of the page before; `search` is a text in actor, verb or object. Of a `source`, one of the
-    eight, or of a `kind` and a `resource`, which name a row as an entry does. Late entries stand where they belong.
+    `before` is what leads on from the page before; `search` is a text in actor, verb or object. Of a `source`, one of
+    the eight, or of a `kind` and a `resource`, which name a row as an entry does. Late entries stand where they belong.
     Raises NotFound for a `before` that no page gave."""
     limit = min(max(limit, 1), MOST)
     rows = Activity.objects.filter(**of).order_by("-at", "-id")
@@ -49,10 +44,10 @@ def feed(*, limit: int = PAGE, before: str | None = None, search: str | None = N
         at, entry_id = _position(before)
         # The first condition is implied by the second, and is what the index is entered by.
         rows = rows.filter(Q(at__lte=at), Q(at__lt=at) | Q(id__lt=entry_id))
-    entries = rows[: limit + 1]
-    shown = tuple(entries)[:limit]
+    entries = list(rows[: limit + 1])
+    shown = entries[:limit]
     older = f"{shown[-1].at.astimezone(UTC).isoformat()}_{shown[-1].pk}" if len(entries) > limit else None
-    return Feed(entries=shown, older=older)
+    return shown, older
 
 
 def digest(*, day: date, now: datetime) -> Digest:

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from postgres import statements
 from webhooks.domain.deliveries import ENDED_WELL, REPLAYABLE, Filter, Source, Status
-from webhooks.models import Delivery, DeliveryAttempt, Refusal
+from webhooks.models import Delivery, Refusal
 
 Row = statements.Row
 SOURCES = [source.value for source in Source]  # all of them: indexes begin with the source
@@ -167,10 +167,6 @@ def stuck(*, function: str, late_s: float, limit: int) -> list[Row]:
     """Deliveries that nothing is going to process; rows of `id row_pointer source error`."""
     params = {"function": function, "late_s": late_s, "limit": limit}
     return statements.load("webhooks", "stuck").run(params)
-
-
-def history(delivery: int) -> list[DeliveryAttempt]:
-    return list(DeliveryAttempt.objects.filter(delivery_id=delivery).order_by("number"))
 
 
 def refusals(*, since: timedelta) -> QuerySet[Refusal]:

@@ -106,9 +106,8 @@ def activity(request: HttpRequest) -> HttpResponse:
     form = ActivityForm(request.GET)
     shown = form.shown()
     if "before" in shown:
-        feed.feed(
-            limit=1, before=shown["before"]
-        )  # 404 for a page that there is not: the live query would show nothing
+        # 404 for a page that there is not: the live query would show nothing.
+        feed.feed(limit=1, before=shown["before"])
     resource = next(iter(pages.named(shown.get("kind", ""), [shown.get("resource", "")])), None)
     context = {
         "form": form,

@@ -155,9 +155,8 @@ def bucket(s3: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     client = boto3.client("s3", endpoint_url=s3, region_name="us-east-1")
     client.create_bucket(Bucket="pictures")
-    bucket = storage.files(f"s3://pictures/farm?endpoint={s3}")
-    settings.STORAGES = settings.STORAGES | {"default": bucket.storage}
-    settings.FILES_ORIGIN = bucket.origin
+    kept, settings.FILES_ORIGIN = storage.files(f"s3://pictures/farm?endpoint={s3}")
+    settings.STORAGES = settings.STORAGES | {"default": kept}
     yield "pictures"
     for entry in client.list_objects_v2(Bucket="pictures").get("Contents", []):
         client.delete_object(Bucket="pictures", Key=entry["Key"])
@@ -220,12 +219,12 @@ class TestInABucket:
             return [finding.sentence for finding in health._files()]
 
         assert requests() == []
-        settings.STORAGES = settings.STORAGES | {"default": storage.files(f"s3://no-such-bucket?endpoint={s3}").storage}
+        settings.STORAGES = settings.STORAGES | {"default": storage.files(f"s3://no-such-bucket?endpoint={s3}")[0]}
         [sentence] = requests()
         assert sentence.startswith("The bucket for result files cannot be used: ")
 
     def test_a_delete_that_fails_is_an_error_of_the_system_as_on_a_disk(self, bucket: str, settings: Settings) -> None:
-        nobody = storage.files("s3://pictures?endpoint=http://127.0.0.1:1").storage
+        nobody = storage.files("s3://pictures?endpoint=http://127.0.0.1:1")[0]
         settings.STORAGES = settings.STORAGES | {"default": nobody}
         with pytest.raises(OSError, match="could not be deleted"):
             storages["default"].delete("jobs/1/1/picture.png")
@@ -233,7 +232,7 @@ class TestInABucket:
 
 class TestFilesUrl:
     def test_is_the_disk_when_there_is_none(self) -> None:
-        assert storage.files(None) == storage.files("") == storage.Files(storage=storage.DISK, origin=None)
+        assert storage.files(None) == storage.files("") == (storage.DISK, None)
 
     @pytest.mark.parametrize(
         ("url", "origin", "options"),
@@ -260,11 +259,11 @@ class TestFilesUrl:
     ) -> None:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        bucket = storage.files(url)
-        assert bucket.origin == origin
-        assert bucket.storage["BACKEND"] == "jobfarm.s3.Files"
-        assert bucket.storage["OPTIONS"].items() >= options.items()
-        made = storages.create_storage(bucket.storage)
+        bucket, theirs = storage.files(url)
+        assert theirs == origin
+        assert bucket["BACKEND"] == "jobfarm.s3.Files"
+        assert bucket["OPTIONS"].items() >= options.items()
+        made = storages.create_storage(bucket)
         assert isinstance(made, http.Elsewhere)
         address = made.signed_address("a b.png", content_type="image/png", disposition="inline", for_s=60)
         assert address.startswith(f"{origin}/")

@@ -110,7 +110,7 @@ class TestACronThatCannotBeFired:
         assert "broken: It could not be fired: This is not a schedule" in finding.remedy
         assert "broken" not in finding.sentence, "strangers read it"
         Cron.objects.update(source="code")
-        answer = health.check_readiness().checks["scheduler"]
+        answer = health.check_readiness()[1]["scheduler"]
         assert "paused because they could not be fired: broken." in str(answer["messages"])
 
 
