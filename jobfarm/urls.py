@@ -15,16 +15,12 @@ from jobfarm.api import api, openai
 
 def _of_added_apps() -> list[URLResolver]:
     """The addresses of apps that JOBFARM_APPS adds, each below its label, unless it says where."""
-    added = [config for config in apps.get_app_configs() if {config.name, _path_of(config)} & {*settings.JOBFARM_APPS}]
+    names = {one: {one.name, f"{type(one).__module__}.{type(one).__qualname__}"} for one in apps.get_app_configs()}
     return [
         path(getattr(config, "url_prefix", f"{config.label}/"), include(f"{config.name}.urls"))
-        for config in added
-        if module_has_submodule(config.module, "urls")
+        for config in names
+        if names[config] & {*settings.JOBFARM_APPS} and module_has_submodule(config.module, "urls")
     ]
-
-
-def _path_of(config: object) -> str:
-    return f"{type(config).__module__}.{type(config).__qualname__}"
 
 
 admin.autodiscover()  # here, and not when the apps are loaded (`jobfarm.lazy_admin`)

@@ -61,13 +61,10 @@ def carrying(traceparent: str | None) -> Iterator[None]:
 def span(name: str, *, kind: str = "internal", **attributes: str | int) -> Iterator[None]:
     """Let the block be a span of this trace, or of a new one. `kind`: internal, producer, consumer, server. Without
     OpenTelemetry it is nothing."""
-    with _started(name, kind, attributes) if _is_recorded() else nullcontext():
+    # Without an SDK a span is nothing, at the price of a tenth of a submit.
+    is_recorded = _otel is not None and not isinstance(_otel.get_tracer_provider(), _otel.ProxyTracerProvider)
+    with _started(name, kind, attributes) if is_recorded else nullcontext():
         yield
-
-
-def _is_recorded() -> bool:
-    """Whether an SDK is configured. Without one a span is nothing, at the price of a tenth of a submit."""
-    return _otel is not None and not isinstance(_otel.get_tracer_provider(), _otel.ProxyTracerProvider)
 
 
 def _started(name: str, kind: str, attributes: Mapping[str, str | int]) -> Any:

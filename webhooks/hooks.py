@@ -19,14 +19,10 @@ def deliveries_of(job_id: int, viewer: Viewer) -> Iterable[Link]:
     """The delivery that started the job, and those that its unique key has it stand for, but for forgotten ones."""
     rows = JobStart.objects.filter(job_id=job_id, delivery__pk__isnull=False).select_related("delivery")
     shown = rows.defer("delivery__body", "delivery__search", "delivery__headers").order_by("pk")[:_SHOWN]
-    return [_link(start) for start in shown] if may_view(viewer) else []
-
-
-def _link(start: JobStart) -> Link:
-    delivery = start.delivery
-    return Link(
-        label="Stands for" if start.outcome == StartOutcome.SKIPPED else "Started by",
-        text=f"delivery #{delivery.pk} of {Source(delivery.source).label}",
-        url=reverse("webhooks:delivery", args=[delivery.pk]),
-        note=f"by the rule {start.rule_name}",
-    )
+    for start in shown if may_view(viewer) else ():
+        yield Link(
+            label="Stands for" if start.outcome == StartOutcome.SKIPPED else "Started by",
+            text=f"delivery #{start.delivery.pk} of {Source(start.delivery.source).label}",
+            url=reverse("webhooks:delivery", args=[start.delivery.pk]),
+            note=f"by the rule {start.rule_name}",
+        )
