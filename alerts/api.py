@@ -10,7 +10,7 @@ from accounts import http as people
 from alerts import operations, protocol, queries, registry
 from alerts.errors import NotFound
 from core.api import Calls, Deleted, Sample, allowed, refuse_unknown_parameters
-from core.refusal import found
+from core.refusal import existing
 
 router = Calls(tags=["Alerts"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
@@ -97,7 +97,7 @@ def change(request: HttpRequest, rule_id: int, body: protocol.ChangedAlertRule) 
     by = allowed(request, "alerts.change_rule")
     _check_recipients(request, body)
     with transaction.atomic():
-        row = found(queries.locked_rule(rule_id), NotFound())
+        row = existing(queries.locked_rule(rule_id), NotFound())
         operations.change(rule_id, body.values(of=row), by=by)
     return _rule(rule_id)
 
@@ -149,4 +149,4 @@ def _check_recipients(request: HttpRequest, body: protocol.ChangedAlertRule) -> 
 
 
 def _rule(rule_id: int) -> protocol.AlertRule:
-    return protocol.AlertRule.of(found(queries.rules().filter(pk=rule_id).first(), NotFound()))
+    return protocol.AlertRule.of(existing(queries.rules().filter(pk=rule_id).first(), NotFound()))

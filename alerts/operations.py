@@ -26,7 +26,7 @@ from alerts.domain.rules import Condition, Observation, Reading, Unknown, addres
 from alerts.errors import BadRule, CannotSend, NotFound
 from alerts.models import Channel, Notification, NotificationStatus, Rule
 from core import audit
-from core.refusal import found
+from core.refusal import existing
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from outbox import operations as outbox
@@ -108,7 +108,7 @@ def mute(pk: int, *, for_s: int | None, by: User) -> Rule:
 
 
 def _locked(pk: int) -> Rule:
-    return found(queries.locked_rule(pk), NotFound())
+    return existing(queries.locked_rule(pk), NotFound())
 
 
 @contextmanager

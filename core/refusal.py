@@ -72,7 +72,7 @@ def sentence_of(kind: type[Refusal]) -> str:
     return " ".join((kind.__doc__ or "").split())
 
 
-def found(row: T | None, otherwise: Exception) -> T:
+def existing(row: T | None, otherwise: Exception) -> T:
     """The row, if there is one. Raises `otherwise` if there is none."""
     if row is None:
         raise otherwise

@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from core import audit
-from core.refusal import found
+from core.refusal import existing
 from live import operations as live
 from metering import queries
 from metering.domain import Period, Unit
@@ -109,7 +109,7 @@ def _balance(budget: Budget, known: Mapping[tuple[int, datetime], Any], *, now: 
 
 
 def _locked(budget_id: int) -> Budget:
-    return found(queries.budgets().select_for_update(of=("self",)).filter(pk=budget_id).first(), NotFound())
+    return existing(queries.budgets().select_for_update(of=("self",)).filter(pk=budget_id).first(), NotFound())
 
 
 def _saved(row: Budget, **options: Any) -> Budget:

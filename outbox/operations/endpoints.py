@@ -16,7 +16,7 @@ from django.core.mail import send_mail
 from django.db.models import QuerySet
 
 from core import audit
-from core.refusal import found
+from core.refusal import existing
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from outbox import queries
@@ -94,20 +94,20 @@ def messages_visible_to(user: User | AnonymousUser | AbstractBaseUser) -> QueryS
 def find(endpoint_id: int, *, by: User) -> Endpoint:
     """The endpoint, for `by` to look at. Raises NotFound."""
     row = visible_to(by).select_related("owner").filter(pk=endpoint_id).first()
-    return found(row, NotFound(resource="endpoint"))
+    return existing(row, NotFound(resource="endpoint"))
 
 
 def find_message(message_id: int, *, by: User, lock: bool = False) -> Message:
     """The message with its event and endpoint, for `by` to look at. Raises NotFound."""
     rows = messages_visible_to(by).filter(pk=message_id)
-    return found((rows.select_for_update(of=("self",)) if lock else rows).first(), NotFound(resource="message"))
+    return existing((rows.select_for_update(of=("self",)) if lock else rows).first(), NotFound(resource="message"))
 
 
 def operable(endpoint_id: int, *, by: User, lock: bool = False) -> Endpoint:
     """The endpoint, for `by` to change: its owner, and operators. Raises NotFound, also for one that `by` may not see,
     and NotAllowed for one that `by` may only look at."""
     rows = visible_to(by).filter(pk=endpoint_id)
-    row = found((rows.select_for_update(of=("self",)) if lock else rows).first(), NotFound(resource="endpoint"))
+    row = existing((rows.select_for_update(of=("self",)) if lock else rows).first(), NotFound(resource="endpoint"))
     if not may_operate(by, row):
         raise NotAllowed
     return row

@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
-from core.refusal import found
+from core.refusal import existing
 from observing import fields
 from outbox import operations as outbox
 from postgres import transactions
@@ -171,7 +171,7 @@ def replay(delivery: int, *, with_jobs: bool = False, by: User | None = None) ->
     Raises NotFound, and CannotReplay for one that waits anyway, or whose body nobody can read.
     """
     with transaction.atomic():
-        row = found(inbox.lock(delivery), NotFound(resource="delivery"))
+        row = existing(inbox.lock(delivery), NotFound(resource="delivery"))
         _refuse(row)
         _requeue([row], with_jobs=with_jobs)
         audit.record(by, row, f"Replayed {row}{_WITH_JOBS if with_jobs else ''}, which was {row.status}")

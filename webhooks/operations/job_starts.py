@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
-from core.refusal import found
+from core.refusal import existing
 from core.templates import TemplateError, as_text
 from jobs import operations as jobs
 from jobs.errors import InvalidValue, JobsError, NotUnique, UnknownKind
@@ -63,7 +63,7 @@ def start_again(start: int, *, by: User | None = None) -> JobStart:
     """Start the job of a rule and a delivery that was not started, with the rule as it is now; what that came to.
     Raises NotFound, and CannotStart where a job was started, or rule or delivery are gone."""
     rows = JobStart.objects.select_for_update().filter(pk=start)
-    row = found(rows.first(), NotFound(resource="start of a job"))
+    row = existing(rows.first(), NotFound(resource="start of a job"))
     if row.outcome in {StartOutcome.STARTED, StartOutcome.SENT}:
         done = "sent its signal" if row.job_id is None else f"started job #{row.job_id}"
         raise CannotStart(reason=f"this rule {done} for this delivery")
@@ -106,7 +106,7 @@ def owner_of(rule: Rule) -> User | None:
     if rule.owner is None:
         return None
     nobody = CannotStart(reason=f"its owner {rule.owner} does not exist or may not log in")
-    return found(User.objects.filter(username=rule.owner, is_active=True).first(), nobody)
+    return existing(User.objects.filter(username=rule.owner, is_active=True).first(), nobody)
 
 
 def _start(rule: Rule, event: Event, *, round_: int) -> None:
@@ -178,7 +178,7 @@ def _again(row: JobStart) -> Delivery:
         raise CannotStart(reason="its rule is gone" if rule is None else "its delivery is gone")
     event, _ = deliveries.opened(inbox.with_body(delivery.pk))
     nothing = CannotStart(reason="its rule makes no job of this delivery any more")
-    result = found(_attempt(rule, event), nothing)
+    result = existing(_attempt(rule, event), nothing)
     row.outcome, row.job_id, row.error = result.outcome, result.job, result.error
     row.save(update_fields=["outcome", "job_id", "error"])
     return delivery

@@ -24,7 +24,7 @@ from django.db.models.functions import Now
 
 from core import audit
 from core.recent import Recent
-from core.refusal import found
+from core.refusal import existing
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from postgres import clock
@@ -87,7 +87,7 @@ def add(source: Source, secret: str | None = None, *, name: str = "", by: User |
 def retire(secret: int, *, grace: timedelta = timedelta(0), by: User | None = None) -> Secret:
     """Let a secret open nothing any more, at once or after a while. Raises NotFound."""
     with transaction.atomic():
-        row = found(Secret.objects.select_for_update().filter(pk=secret).first(), NotFound(resource="secret"))
+        row = existing(Secret.objects.select_for_update().filter(pk=secret).first(), NotFound(resource="secret"))
         _retire([secret], at=clock.now() + grace)
         audit.record(by, row, f"Retired the secret {row.fingerprint} of {row.source}{_after(grace)}")
         _touch(row.source)
@@ -111,7 +111,7 @@ def rotate(
 
 def newest(source: Source) -> str:
     """The secret to sign a test delivery with. Raises NotFound, CannotOpen."""
-    row = found(live_secrets().filter(source=source).first(), NotFound(resource=f"secret of {source}"))
+    row = existing(live_secrets().filter(source=source).first(), NotFound(resource=f"secret of {source}"))
     return unseal(row.sealed, source=source)
 
 
@@ -162,7 +162,7 @@ def sandbox_of(token: str) -> str:
     """The sandbox whose token this is. Raises BadSignature."""
     unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
     rows = SandboxToken.objects.filter(unexpired, token_hash=_hash(token), revoked_at=None)
-    row = found(rows.first() if len(token) <= _LONGEST else None, BadSignature(reason="bad_token"))
+    row = existing(rows.first() if len(token) <= _LONGEST else None, BadSignature(reason="bad_token"))
     note_use(SandboxToken, [row.pk])
     return row.sandbox
 

@@ -62,8 +62,8 @@ class Envelope:
 
 def redacted(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers as they may be stored: what holds a secret is named and masked."""
-    told = {name for name in headers if any(word in name for word in ("secret", "token", "password"))}
-    return {name: MASKED if name in _SECRET_HEADERS | told else value for name, value in sorted(headers.items())}
+    secret = {name for name in headers if any(word in name for word in ("secret", "token", "password"))}
+    return {name: MASKED if name in _SECRET_HEADERS | secret else value for name, value in sorted(headers.items())}
 
 
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)

@@ -11,7 +11,7 @@ from django.urls import NoReverseMatch, reverse
 
 from core import audit, people
 from core.pages import FORM, POST
-from core.refusal import found
+from core.refusal import existing
 from core.values import row_id
 from scheduling import operations as scheduling
 from scheduling.operations import CancelVerdict
@@ -98,7 +98,7 @@ def _show_outcome(request: HttpRequest, row: JobStart) -> None:
 
 
 def _delivery_or_404(delivery_id: int) -> Delivery:
-    return found(pages.delivery(delivery_id), Http404("There is no such delivery."))
+    return existing(pages.delivery(delivery_id), Http404("There is no such delivery."))
 
 
 @access.viewers()
@@ -175,4 +175,4 @@ def stop_replay(request: HttpRequest, first: int) -> HttpResponse:
 
 
 def _replay_or_404(first: int) -> pages.Replay:
-    return found(pages.Replay.find(first), Http404("There is no such replay."))
+    return existing(pages.Replay.find(first), Http404("There is no such replay."))
