@@ -11,7 +11,7 @@ from django.conf import settings
 from django.urls import NoReverseMatch, reverse
 
 from alerts import operations, queries, registry
-from alerts.domain.rules import Unit, written
+from alerts.domain.rules import written
 from alerts.models import Alert, Rule
 from live.registry import for_holders, live_query
 from postgres import clock
@@ -73,8 +73,7 @@ def _url(page: str, subject: str) -> str:
 
 def _described(row: Rule) -> dict[str, Any]:
     condition = registry.find(row.condition)
-    has_number = condition is not None and condition.unit is not Unit.PRESENCE
-    number = written(row.threshold, unit=condition.unit) if condition and has_number else ""
+    number = written(row.threshold, unit=condition.unit) if condition else ""
     is_muted = row.muted_until is not None and row.muted_until > clock.now()
     return {
         "row": row,

@@ -137,10 +137,9 @@ def front_picture(*, job_id: int) -> Mapping[str, Any] | None:
     job = demonstration.current()
     if job is None or job.pk != job_id:
         return None
-    if file := demonstration.picture(job):
-        path = reverse("jobs:shared_file", args=[demonstration.TOKEN, file.name])
-        return {"job": job, "file": file, "path": path}
-    return {"job": job, "file": None}
+    file = demonstration.picture(job)
+    path = reverse("jobs:shared_file", args=[demonstration.TOKEN, file.name]) if file else ""
+    return {"job": job, "file": file, "path": path}
 
 
 @front_picture.may_see

@@ -21,12 +21,17 @@ MAY_RESET = "ratelimits.delete_bucket"
 class SearchForm(forms.Form):
     """What the list is narrowed to. Too long a text is cut: it finds nothing either way."""
 
-    name = forms.ChoiceField(
-        label="Limit", required=False, choices=lambda: [("", "All"), *((one, one) for one in operations.everything())]
-    )
+    name = forms.ChoiceField(label="Limit", required=False)
     search = forms.CharField(
         label="Search", required=False, widget=forms.TextInput(attrs={"type": "search", "maxlength": 100})
     )
+
+    def __init__(self, data: object) -> None:
+        super().__init__(data)  # type: ignore[arg-type]  # a QueryDict
+        limits = [
+            (name, name) for name in operations.everything()
+        ]  # once: a callable is asked each time they are shown
+        self.fields["name"].choices = [("", "All"), *limits]  # type: ignore[attr-defined]  # a ChoiceField
 
     def arguments(self) -> dict[str, str]:
         """What the live query is asked; a field that makes no sense narrows nothing."""
