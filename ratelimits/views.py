@@ -28,9 +28,7 @@ class SearchForm(forms.Form):
 
     def __init__(self, data: object) -> None:
         super().__init__(data)  # type: ignore[arg-type]  # a QueryDict
-        limits = [
-            (name, name) for name in operations.everything()
-        ]  # once: a callable is asked each time they are shown
+        limits = [(name, name) for name in operations.everything()]  # once: a callable is asked each time
         self.fields["name"].choices = [("", "All"), *limits]  # type: ignore[attr-defined]  # a ChoiceField
 
     def arguments(self) -> dict[str, str]:
