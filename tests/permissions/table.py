@@ -300,11 +300,11 @@ GET  /functions/<functionid:function_id>/                            in   404  4
 POST /functions/<functionid:function_id>/cancel/                     in   404  404  404  404  in   404  302+ 302+
 POST /functions/<functionid:function_id>/run-again/                  in   404  404  404  404  in   404  302+ 302+
 GET  /crons/                                                         in   404  404  404  404  in   200  200  200
-GET  /crons/<str:name>/                                              in   404  404  404  404  in   200  200  200
+GET  /crons/<cronname:name>/                                         in   404  404  404  404  in   200  200  200
 GET  /new-cron/                                                      in   404  404  404  404  in   404  200  200
 POST /new-cron/                                                      in   404  404  404  404  in   404  302+ 302+
 GET  /new-cron/preview/                                              in   404  404  404  404  in   404  200  200
-POST /crons/<str:name>/<cronaction:action>/                          in   404  404  404  404  in   404  302+ 302+
+POST /crons/<cronname:name>/<cronaction:action>/                     in   404  404  404  404  in   404  302+ 302+
 GET  /outbox/                                                        in   403  200  200  200  in   200  200  200
 GET  /outbox/new/                                                    in   403  200  200  200  in   200  200  200
 POST /outbox/new/                                                    in   403  200+ 200+ 200+ in   200+ 200+ 200+

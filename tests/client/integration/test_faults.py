@@ -17,7 +17,7 @@ from tests.api.edges.cutting import EVERY, cutting
 from tests.client.integration.conftest import Make
 from tests.client.integration.test_calls import begun, finish
 from tests.client.proxies import Own, proxy
-from tests.farm import alter
+from tests.farm import alter, until
 from tests.servers import Server
 
 JSON = {"Content-Type": "application/json"}
@@ -113,7 +113,7 @@ class TestOutput:
         server.start()
         write(crew, held, ["two"], first=1)
         finish(crew, held, outcome="success")
-        assert time.monotonic() > began_s + 0.5
+        until(lambda: time.monotonic() > began_s + 0.5)
         assert [first, *output] == ["one ", "two"]
 
     def test_of_later_attempts_follows(self, farm: Any, crew: Crew) -> None:
