@@ -17,7 +17,6 @@ from webhooks import operations
 from webhooks.domain.deliveries import Source
 from webhooks.models import Activity, Delivery, Refusal, SandboxTelemetry
 from webhooks.operations import ingest
-from webhooks.queries import inbox as queries
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -272,7 +271,7 @@ class TestReplayingOne:
         assert "It is being processed again" in answer.content.decode()
         assert Delivery.objects.get().status == "received"
         pass_time()
-        assert [attempt.number for attempt in queries.history(delivery.pk)] == [1, 2]
+        assert [*delivery.history.order_by("number").values_list("number", flat=True)] == [1, 2]
         entry = LogEntry.objects.get()
         assert (entry.user.username, entry.get_change_message()) == (
             "root",
