@@ -8,7 +8,7 @@ from jobs.errors import ChildDiffers, InvalidValue
 from jobs.models import Job, Worker, keeps_content
 from jobs.operations import report, submit
 from jobs.operations.new_jobs import NewJob
-from jobs.queries import flows
+from jobs.queries import flows, moves
 from postgres import transactions
 
 
@@ -26,7 +26,10 @@ def submit_child(
     """
     if not 0 <= position < MOST_INTO:
         raise InvalidValue(field="position", why=f"from 0 to {MOST_INTO - 1:,}, got {position}")
-    report.heartbeat(worker, job_id, lease)  # from here on no other call submits for this job
+    moves.lock_held(
+        worker, [(job_id, lease)]
+    )  # from here on no other call submits for this job; a heartbeat passes that
+    report.heartbeat(worker, job_id, lease)
     if (child := flows.child(job_id, position)) is not None:
         return _same(child, new, position)
     parent = Job.objects.select_related("owner", "group", "content_deletion").get(pk=job_id)

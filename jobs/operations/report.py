@@ -50,7 +50,8 @@ def heartbeat(
 def heartbeats(worker: Worker, beats: Sequence[Beat]) -> list[datetime | Refusal]:
     """`heartbeat` for several jobs, in one statement: what it returns or raises, in order. Of those that name the same
     lease the last one counts. One whose row another session keeps locked for longer than LOCKED_MS is not renewed, and
-    returns until when its lease holds: the next heartbeat is soon, and the worker's other jobs need theirs."""
+    returns until when its lease holds: the next heartbeat is soon, and the worker's other jobs need theirs. Where that
+    would be taken for a confirmation the error of the lock is raised, once the others are renewed."""
     checked = [refusal.value_or_refusal(_checked_beat, beat) for beat in beats]
     good = {(beat.job_id, beat.lease): beat for beat in checked if isinstance(beat, Beat)}
     ends = _renewed(worker, good)
@@ -196,7 +197,7 @@ def _renewed_after_others(worker: Worker, missed: Mapping[Held, Beat]) -> dict[H
             moves.lock_held(worker, list(missed))
             return _renewed(worker, missed)
     except OperationalError as error:
-        if not transactions.is_passing(error):
+        if not transactions.is_passing(error) or moves.has_unconfirmed(worker, [job_id for job_id, _ in missed]):
             raise
         return moves.lease_ends(worker, list(missed))
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import F
 from django.db.models.functions import Now
 
 from core.recent import Outdated
@@ -121,6 +122,11 @@ def heartbeat(worker: Worker, beats: Sequence[Beat]) -> list[Row]:
     more = {"lease_s": settings.JOBFARM["LEASE_S"], "is_alone": not connection.in_atomic_block}
     leases = _leases(worker, [(beat.job_id, beat.lease) for beat in beats])
     return _known(worker, statements.load("jobs", "heartbeat").run(leases | columns | more))
+
+
+def has_unconfirmed(worker: Worker, job_ids: Sequence[int]) -> bool:
+    """Whether the worker holds one of these by a lease that no call has named."""
+    return Live.objects.filter(worker_id=worker.pk, pk__in=job_ids, fence__gt=F("confirmed_fence")).exists()
 
 
 def lease_ends(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[tuple[int, Lease], datetime]:

@@ -1,14 +1,16 @@
 """A job's row that somebody holds locked for long, as who froze while canceling it: the worker's other jobs go on."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 
 from jobs import operations
 from jobs.errors import LeaseLost
+from jobs.models import Job
 from postgres import connections
 from tests import farm
 
@@ -32,6 +34,7 @@ def test_keeps_no_other_job_of_its_worker_from_its_heartbeat() -> None:
     me = farm.worker()
     farm.submit(3)
     first, second, third = operations.claim(me, limit=3)
+    operations.heartbeat(me, first.id, first.lease)
     operations.cancel(third.id, by=None)
     for job in (first, second):
         farm.pass_time(job, 30)
@@ -84,3 +87,58 @@ def test_of_a_lease_that_was_taken_says_so_after_the_wait() -> None:
         _, answer = farm.at_once(take, lambda: operations.heartbeats(me, [beat(job)]))
     assert isinstance(answer, list)
     assert isinstance(answer[0], LeaseLost)
+
+
+def test_confirms_no_lease_so_that_no_worker_begins_what_another_one_may_get() -> None:
+    farm.kind(retry_when_lost=False)
+    me = farm.worker()
+    farm.submit(2)
+    first, second = operations.claim(me, limit=2)
+    was = farm.stored(second).lease_expires_at
+    with locked(first), pytest.raises(OperationalError):
+        operations.heartbeats(me, [beat(first), beat(second)])
+    assert was is not None
+    assert farm.stored(second).lease_expires_at > was, "the others are renewed"
+    assert farm.stored(first).confirmed_fence == 0
+
+    assert operations.heartbeat(me, first.id, first.lease)
+
+
+def test_gets_one_child_of_a_submit_that_is_repeated_while_the_first_is_slow() -> None:
+    farm.kind()
+    me = farm.worker()
+    farm.submit(1)
+    job = farm.claim_one(me)
+    operations.heartbeat(me, job.id, job.lease)
+    new = operations.NewJob(kind="work", payload={})
+    is_made, is_over = threading.Event(), threading.Event()
+
+    def submit() -> int:
+        return operations.submit_child(me, job.id, job.lease, new, position=0)
+
+    def first() -> int:
+        with transaction.atomic():
+            child_id = submit()
+            is_made.set()
+            farm.until(lambda: is_over.is_set() or waits_for_longer_than_a_heartbeat())
+        return child_id
+
+    def again() -> int:
+        is_made.wait(30)
+        try:
+            return submit()
+        finally:
+            is_over.set()
+
+    assert len(set(farm.at_once(first, again))) == 1
+    assert Job.objects.count() == 2
+
+
+def waits_for_longer_than_a_heartbeat() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute("""
+            SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+            AND xact_start < clock_timestamp() - interval '1 s'
+        """)
+        return cursor.fetchone() is not None
