@@ -210,8 +210,10 @@ def _hasten(names: list[str], within_s: float) -> None:
     now = time.monotonic()
     due = [name for name in names if now >= _hastened_until.get((name, within_s), 0.0)]
     if due:
+        # Before it is asked for: where a row is locked one caller waits, and not all.
+        _hastened_until.update({(name, within_s): now + within_s for name in due})
         with guards.trusted():
-            fires_in_s = dict.fromkeys(due, within_s) | crons.hasten(due, within_s=within_s)
+            fires_in_s = crons.hasten(due, within_s=within_s)
         # What is committed after that firing, and it may come sooner, needs another.
         _hastened_until.update({(name, within_s): now + seconds for name, seconds in fires_in_s.items()})
 

@@ -1,12 +1,14 @@
 """Crons as rows: synced from code, fired once for each fire time, paused, resumed, run by hand."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
+import psycopg
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.expressions import RawSQL
 
-from postgres import clock
+from postgres import clock, connections
 from scheduling import operations as scheduling
 from scheduling.errors import BadArguments, BadSchedule, DuplicateCron, NotFound
 from scheduling.models import Cron, ScheduledFunction
@@ -267,3 +269,13 @@ class TestACronThatIsHastened:
         crons._hastened_until["greet", 10] -= 11
         scheduling.hasten("greet", within_s=10)
         assert 0 < self._next_s() <= 10
+
+    def test_whose_row_is_locked_has_one_caller_wait_and_not_all(self, django_assert_num_queries: Any) -> None:
+        self._rests()
+        with psycopg.connect(connections.conninfo()) as other, connection.cursor() as cursor:
+            other.execute("SELECT FROM scheduling_cron FOR UPDATE")
+            cursor.execute("SET lock_timeout = '100ms'")
+            scheduling.hasten("greet", within_s=10)
+            with django_assert_num_queries(0):
+                scheduling.hasten("greet", within_s=10)
+            cursor.execute("RESET lock_timeout")
