@@ -111,10 +111,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
     _configure_connection: Callable[[Connection], None]
 
     def get_connection_params(self, *, is_new: bool = False) -> dict[str, Any]:
-        """Starts an embedded server that does not run. An open pool has that done where a connection `is_new`: to look
+        """Starts an embedded server that does not run. A pool has that done where none is free or one `is_new`: to look
         takes twenty system calls, and Django comes here for every connection that it takes."""
         pool = self._connection_pools.get(self.alias)
-        if (is_new or pool is None or pool.closed) and (data := self.settings_dict.get("EMBEDDED")):
+        is_new = is_new or pool is None or not pool.get_stats()["pool_available"]
+        if is_new and (data := self.settings_dict.get("EMBEDDED")):
             embedded.ensure(Path(data))
         return hosts.ordered(super().get_connection_params())
 

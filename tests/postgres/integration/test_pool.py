@@ -60,6 +60,35 @@ say(opened)
         )
         assert output == "[]"
 
+    def test_of_a_server_that_cannot_be_started_says_why_without_a_wait_once_it_has_no_connection(
+        self, farm: Farm
+    ) -> None:
+        use = farm.use(
+            SESSIONS
+            + """
+connection.settings_dict["OPTIONS"]["pool"]["timeout"] = 1
+session()
+connection.close()
+say("filled")
+wait()
+for _ in range(2):
+    try:
+        session()
+    except Exception as error:
+        why = error
+say(f"{type(why).__name__} after {type(why.__context__).__name__}")
+"""
+        )
+        assert use.read_line() == "filled"
+        farm.kill_server()
+        mark = farm.data / "external_database"
+        mark.write_text("elsewhere")
+        try:
+            use.go_on()
+            assert use.end(may_complain=True) == "DatabaseElsewhere after NoneType"
+        finally:
+            mark.unlink()
+
     def test_follows_the_settings_to_another_database(self, farm: Farm) -> None:
         """As Django's test runner does it: it changes NAME after connections were made."""
         output = farm.run(
