@@ -60,6 +60,7 @@ def test_a_job_that_a_stopped_process_was_canceling_can_be_renewed_before_its_le
 ) -> None:
     [job] = farm.submit(1, "chat", owner=ada)
     held = farm.claim_one(Worker.objects.get())
+    operations.heartbeat(crew.worker, held.id, held.lease)
     client = callers.client(server, ada)
     other_session.execute("LOCK TABLE django_admin_log IN EXCLUSIVE MODE")
     with ThreadPoolExecutor(1) as threads:
