@@ -26,9 +26,8 @@ def submit_child(
     """
     if not 0 <= position < MOST_INTO:
         raise InvalidValue(field="position", why=f"from 0 to {MOST_INTO - 1:,}, got {position}")
-    moves.lock_held(
-        worker, [(job_id, lease)]
-    )  # from here on no other call submits for this job; a heartbeat passes that
+    # From here on no other call submits for this job. A heartbeat alone passes a locked row.
+    moves.lock_held(worker, [(job_id, lease)])
     report.heartbeat(worker, job_id, lease)
     if (child := flows.child(job_id, position)) is not None:
         return _same(child, new, position)
