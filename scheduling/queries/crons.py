@@ -2,7 +2,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
@@ -36,9 +35,8 @@ def failing(limit: int) -> list[Row]:
 
 def hasten(names: Sequence[str], *, within_s: float) -> dict[str, float]:
     """Bring the next fire time of these forward, if it lies further ahead; in how many seconds each fires."""
-    with connection.cursor() as cursor:
-        cursor.execute(statements.load("scheduling", "hasten").sql, {"names": list(names), "within_s": within_s})
-        return dict(cursor.fetchall())
+    rows = statements.load("scheduling", "hasten").run({"names": list(names), "within_s": within_s})
+    return {row.name: row.seconds for row in rows}
 
 
 def lock(name: str) -> Cron | None:

@@ -257,8 +257,18 @@ class TestACronThatIsHastened:
         Cron.objects.update(next_at=clock.now())  # another process has hastened it, ten seconds ago
         scheduling.hasten("greet", within_s=10)
         assert len(scheduling.fire_due()) == 1
+        crons._hastened_until["greet", 10] -= 0.5
         scheduling.hasten("greet", within_s=10)
         assert 0 < self._next_s() <= 10, "nobody looks for what was committed after the firing"
+
+    def test_that_is_due_and_not_fired_yet_is_not_asked_for_at_each_commit(
+        self, django_assert_num_queries: Any
+    ) -> None:
+        self._rests()
+        Cron.objects.update(next_at=clock.now())  # no cluster runs
+        scheduling.hasten("greet", within_s=10)
+        with django_assert_num_queries(0):
+            scheduling.hasten("greet", within_s=10)
 
     def test_is_written_once_in_that_time_by_a_process(self) -> None:
         ahead = self._rests()
