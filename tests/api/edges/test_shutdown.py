@@ -22,11 +22,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def own_server(serving: Serving, transactional_db: None) -> Iterator[Server]:
+def own_server(serving: Serving, transactional_db: None, request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server that only this test uses."""
     serving.end()
     operations.sync()
-    with serve() as server:
+    with serve(**getattr(request, "param", {})) as server:
         yield server
         callers.close_all()
 
@@ -65,6 +65,7 @@ class TestTerm:
         assert "Traceback" not in own_server.log
         assert "ERROR" not in own_server.log
 
+    @pytest.mark.parametrize("own_server", [{"JOBFARM_DB_STARTUP_OPTIONS": "0"}], indirect=True, ids=["without bounds"])
     def test_cuts_what_the_database_keeps_waiting_and_says_so_in_one_line(self, own_server: Server) -> None:
         """As when it has frozen: neither a socket nor a request gets its answer in time."""
         crew = callers.crew(own_server, "image")
