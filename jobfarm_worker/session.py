@@ -81,7 +81,7 @@ class Session:
             await asyncio.wait([claiming], timeout=CLAIM_ENDS_S if self.stopping.is_set() else 0)
             await self._let_finish()
         finally:
-            self.stopping.set()  # also where nobody said so: what ends now leaves its slot empty
+            self.stopping.set()  # also where nobody asked for it: what ends now leaves its slot empty
             self._intake.return_all()
             for task in (claiming, introducing):  # what it says from here on is that it ends
                 task.cancel()

@@ -2,6 +2,7 @@
 -- those of the first that are due. The nearest earlier one is locked meanwhile, so that its end comes after this, sees
 -- it, and lets it be due at once (unblock); a moment is set all the same, for whatever else ends that one. Only what is
 -- pending has a next attempt: to ask for that leads to the primary key, and to ask for the status to all that is pending.
+-- One that was tried before is behind a replay, and begins anew with it: by its `attempts` unblock knows who waits for a retry.
 WITH behind AS MATERIALIZED (
     SELECT message.id
     FROM outbox_endpoint AS endpoint CROSS JOIN LATERAL (
@@ -23,6 +24,6 @@ WITH behind AS MATERIALIZED (
     WHERE endpoint.status = 'active' AND (endpoint.held_until IS NULL OR endpoint.held_until <= statement_timestamp())
 )
 UPDATE outbox_message AS message
-SET next_attempt_at = statement_timestamp() + make_interval(secs => %(again_s)s::float8), lease = NULL
+SET next_attempt_at = statement_timestamp() + make_interval(secs => %(again_s)s::float8), attempts = 0, lease = NULL
 FROM behind WHERE message.id = behind.id
 RETURNING message.id

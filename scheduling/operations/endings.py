@@ -81,7 +81,7 @@ def is_short(error: BaseException) -> bool:
 
 
 def is_refused_for_now(error: BaseException) -> bool:
-    """Whether `error` says that the server takes no writes now, as after a failover, or was told to cancel it."""
+    """Whether `error` says that the server takes no writes now, as after a failover, or has canceled it."""
     refused = psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.QueryCanceled
     return any(isinstance(cause, refused) for cause in causes(error))
 

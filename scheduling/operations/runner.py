@@ -324,6 +324,7 @@ def _until_it_holds(write: Callable[[], T]) -> T:
     pauses = Backoff(first_s=0.05, cap_s=1)
     attempt = 0
     while True:
+        attempt += 1
         try:
             _mend_connections()
             return write()
@@ -331,7 +332,7 @@ def _until_it_holds(write: Callable[[], T]) -> T:
             if not (endings.is_away(error) or endings.is_refused_for_now(error) or transactions.is_passing(error)):
                 raise
             log.warning("What became of a function cannot be written yet: %s", error)
-            time.sleep(pauses.delay_s(attempt := attempt + 1, rng=_RNG))
+            time.sleep(pauses.delay_s(attempt, rng=_RNG))  # nothing says when the database is back
 
 
 def _mend_connections() -> None:

@@ -128,6 +128,11 @@ def test_a_claim_whose_answer_was_lost_before_a_pause_is_answered_after_it(stage
     assert run(Jobs(stage), ["claim", "pause", "lose an answer"], following(schedule)).faults == []
 
 
+def test_a_message_that_failed_and_was_put_behind_a_replay_is_due_once_that_has_arrived(stage: Stage) -> None:
+    names = ["replay all", "replay all", "send in vain", "send"]  # seed 5001
+    assert run(Outbox(stage), names, following(["4 send"])).faults == []
+
+
 @pytest.mark.parametrize(("breaks", "most"), [("kill", 1), ("fail over", 1), ("lose an answer", 2)])
 def test_what_breaks_off_does_so_at_each_step_and_only_a_lost_answer_lets_a_commit_be_repeated(
     stage: Stage, breaks: str, most: int

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 from django.db import OperationalError, connection, transaction
+from django.db.models import F
 
 from jobs import operations
 from jobs.errors import LeaseLost
-from jobs.models import Job
+from jobs.models import Job, Live
 from postgres import connections
 from tests import farm
 
@@ -60,14 +61,10 @@ def test_that_is_let_go_soon_is_waited_for_so_that_no_progress_is_lost() -> None
     me = farm.worker()
     farm.submit(1)
     job = farm.claim_one(me)
-    with psycopg.connect(connections.conninfo()) as other:
-
-        def let_go() -> None:
-            farm.until(farm.waiting_for_locks)
-            other.rollback()
-
-        other.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [job.id])
-        farm.at_once(let_go, lambda: operations.heartbeat(me, job.id, job.lease, progress=0.7, detail="packing"))
+    farm.meanwhile(
+        lambda: Live.objects.select_for_update().get(pk=job.id),
+        lambda: operations.heartbeat(me, job.id, job.lease, progress=0.7, detail="packing"),
+    )
     assert (farm.stored(job).progress, farm.stored(job).detail) == (0.7, "packing")
 
 
@@ -76,17 +73,11 @@ def test_of_a_lease_that_was_taken_says_so_after_the_wait() -> None:
     me = farm.worker()
     farm.submit(1)
     job = farm.claim_one(me)
-    with psycopg.connect(connections.conninfo()) as other:
-
-        def take() -> None:
-            farm.until(farm.waiting_for_locks)
-            other.execute("UPDATE jobs_live SET fence = fence + 1 WHERE job_id = %s", [job.id])
-            other.commit()
-
-        other.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [job.id])
-        _, answer = farm.at_once(take, lambda: operations.heartbeats(me, [beat(job)]))
-    assert isinstance(answer, list)
-    assert isinstance(answer[0], LeaseLost)
+    _, [answer] = farm.meanwhile(
+        lambda: Live.objects.filter(pk=job.id).update(fence=F("fence") + 1),
+        lambda: operations.heartbeats(me, [beat(job)]),
+    )
+    assert isinstance(answer, LeaseLost)
 
 
 def test_confirms_no_lease_so_that_no_worker_begins_what_another_one_may_get() -> None:

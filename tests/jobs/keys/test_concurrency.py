@@ -168,41 +168,19 @@ def test_a_mutation_that_began_before_another_submit_of_the_key_counts_it(how: s
     assert Job.objects.living().count() == 1
 
 
+def submit_three() -> None:
+    operations.submit_many([farm.new_job(payload={"account": 1}) for _ in range(3)])
+
+
 def test_a_key_that_is_made_while_its_queue_gets_a_bound_has_that() -> None:
     farm.kind(concurrency_key="{account}")
-    made, bounded = threading.Event(), threading.Event()
-
-    def submit() -> None:
-        with transaction.atomic():
-            operations.submit_many([farm.new_job(payload={"account": 1}) for _ in range(3)])
-            made.set()
-            farm.until(lambda: farm.waiting_for_locks() or bounded.is_set())
-
-    def bound() -> None:
-        assert made.wait(30)
-        operations.bound_keys("work", 1)
-        bounded.set()
-
-    farm.at_once(submit, bound)
+    farm.meanwhile(submit_three, lambda: operations.bound_keys("work", 1))
     assert len(operations.claim(farm.worker(), limit=9)) == 1
 
 
 def test_a_key_that_is_made_while_its_kind_gets_another_bound_has_that() -> None:
     farm.kind(concurrency=3, concurrency_key="{account}")
-    made, bounded = threading.Event(), threading.Event()
-
-    def submit() -> None:
-        with transaction.atomic():
-            operations.submit_many([farm.new_job(payload={"account": 1}) for _ in range(3)])
-            made.set()
-            farm.until(lambda: farm.waiting_for_locks() or bounded.is_set())
-
-    def bound() -> None:
-        assert made.wait(30)
-        farm.kind(concurrency=1, concurrency_key="{account}")
-        bounded.set()
-
-    farm.at_once(submit, bound)
+    farm.meanwhile(submit_three, lambda: farm.kind(concurrency=1, concurrency_key="{account}"))
     assert len(operations.claim(farm.worker(), limit=9)) == 1
 
 
@@ -218,19 +196,6 @@ def test_a_submit_that_read_its_kind_before_that_got_another_bound_leaves_the_ke
 def test_a_key_that_jobs_bring_along_while_their_queue_gets_a_bound_has_that() -> None:
     farm.kind(concurrency_key="{account}")
     worker = farm.worker("w1", "work", "other")
-    operations.submit_many([farm.new_job(payload={"account": 1}) for _ in range(3)])
-    moved, bounded = threading.Event(), threading.Event()
-
-    def move() -> None:
-        with transaction.atomic():
-            Job.objects.update(queue="other")
-            moved.set()
-            farm.until(lambda: farm.waiting_for_locks() or bounded.is_set())
-
-    def bound() -> None:
-        assert moved.wait(30)
-        operations.bound_keys("other", 1)
-        bounded.set()
-
-    farm.at_once(move, bound)
+    submit_three()
+    farm.meanwhile(lambda: Job.objects.update(queue="other"), lambda: operations.bound_keys("other", 1))
     assert len(operations.claim(worker, limit=9)) == 1

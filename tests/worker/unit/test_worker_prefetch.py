@@ -51,6 +51,17 @@ def with_a_long_one(farm: FarmServer, **fields: Any) -> tuple[list[StoredJob], S
     return before, long, submitted(farm, 20, **fields)
 
 
+async def at_the_gate(farm: FarmServer, worker: Worker) -> tuple[asyncio.Task[None], Gate, StoredJob, list[StoredJob]]:
+    """A run whose long job waits while others lie ready: its task, the gate, that job, and those."""
+    farm.heartbeat_every = 1000.0
+    _, long, after = with_a_long_one(farm)
+    gate = Gate(worker)
+    running = asyncio.create_task(worker.run())
+    await gate.reached.wait()
+    await until(lambda: after[0].status == "in_progress")
+    return running, gate, long, after
+
+
 class TestShortJobs:
     async def test_are_handed_in_together_in_their_order(self, farm: FarmServer, worker: Worker) -> None:
         jobs = submitted(farm, 200)
@@ -256,13 +267,7 @@ class TestNotBegun:
             await until(lambda: all(job.finishes for job in after))
 
     async def test_goes_back_at_once_on_a_stop(self, farm: FarmServer, worker: Worker) -> None:
-        farm.heartbeat_every = 1000.0
-        _, long, after = with_a_long_one(farm)
-        gate = Gate(worker)
-
-        running = asyncio.create_task(worker.run())
-        await gate.reached.wait()
-        await until(lambda: after[0].status == "in_progress")
+        running, gate, long, after = await at_the_gate(farm, worker)
         worker.stop()
         await until(lambda: all(job.status == "pending" for job in after))
         assert long.status == "in_progress"
@@ -272,13 +277,7 @@ class TestNotBegun:
         assert (long.status, {job.attempt for job in after}) == ("success", {0})
 
     async def test_goes_back_at_once_when_the_run_is_canceled(self, farm: FarmServer, worker: Worker) -> None:
-        farm.heartbeat_every = 1000.0
-        _, long, after = with_a_long_one(farm)
-        gate = Gate(worker)
-
-        running = asyncio.create_task(worker.run())
-        await gate.reached.wait()
-        await until(lambda: after[0].status == "in_progress")
+        running, gate, long, after = await at_the_gate(farm, worker)
         running.cancel()
         await asyncio.wait({running}, timeout=10)
 
