@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from postgres.connections import released
 from postgres.errors import NestedTransaction
-from postgres.transactions import Gathered, collided, serializable
+from postgres.transactions import Gathered, collided, retried, serializable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RNG = random.Random(1)
@@ -261,3 +261,28 @@ class TestCollided:
             sql("SELECT 1/0")
         assert not collided(caught.value)
         assert not collided(ValueError())
+
+
+@pytest.mark.parametrize(("waits_s", "tries"), [(None, 2), (0.0, 1), (60.0, 2)])
+def test_a_lock_that_was_lacking_is_asked_for_again_unless_the_process_waits_for_none_so_long(
+    monkeypatch: pytest.MonkeyPatch, waits_s: float | None, tries: int
+) -> None:
+    """However slow the rest of it was: a ceiling that was moved slowly was not moved once more (seed 4101)."""
+    if waits_s is not None:
+        monkeypatch.setitem(connection.settings_dict, "LOCK_S", waits_s)
+    count = 0
+
+    @retried
+    def lacks_it_once() -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            with connection.cursor() as cursor:
+                cursor.execute("DO $$ BEGIN RAISE lock_not_available; END $$")
+
+    if tries == 1:
+        with pytest.raises(OperationalError):
+            lacks_it_once()
+    else:
+        lacks_it_once()
+    assert count == tries
