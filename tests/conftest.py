@@ -193,13 +193,20 @@ def django_db_setup(
 
 
 @pytest.fixture(scope="module")
-def no_dead_rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
-    """Before a file that counts pages: what earlier tests deleted or rolled back lies in the tables and indexes until
-    they are vacuumed, and their statistics are of rows that are gone."""
+def no_dead_rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Around a file that counts pages: what tests deleted or rolled back lies in the tables until they are vacuumed,
+    in their indexes until these are made anew, and their statistics are of rows that are gone."""
+    _vacuum(django_db_blocker)
+    yield
+    _vacuum(django_db_blocker)
+
+
+def _vacuum(django_db_blocker: DjangoDbBlocker) -> None:
     with django_db_blocker.unblock():
         names = ", ".join(map(connection.ops.quote_name, connection.introspection.table_names()))
         with connection.cursor() as cursor:
-            cursor.execute(f"VACUUM (ANALYZE) {names}")
+            cursor.execute("SELECT pg_stat_force_next_flush()")
+            cursor.execute(f"VACUUM (FULL, ANALYZE) {names}")
         connection.close()
 
 

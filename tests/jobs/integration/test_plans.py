@@ -22,7 +22,7 @@ from tests import farm, rows
 from tests.explained import explain
 from tests.rows import Sql
 
-pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 ENDED, AT_THE_HEAD = 200_000, 10_000
 SMALL = 200
 # What a claim may read more from the full queue than from one with 200 jobs: a level of the index for each
@@ -72,7 +72,7 @@ class Farm:
 
 
 @pytest.fixture(scope="module")
-def big(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Farm]:
+def big(no_dead_rows: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Farm]:
     """The full tables, committed, for all tests of this module; emptied at its end."""
     with django_db_blocker.unblock():
         assert str(connection.settings_dict["NAME"]).startswith("test_")

@@ -24,7 +24,7 @@ from tests import farm, rows
 from tests.looped import looped
 from tests.rows import Sql
 
-pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 ENDED, WAITING = 300_000, 12_000
 WHOLE_TABLE = 8_000  # buffers that a scan of these jobs reads at the least: some 37 rows in each
 
@@ -53,7 +53,7 @@ class Big:
 
 
 @pytest.fixture(scope="module")
-def big(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Big]:
+def big(no_dead_rows: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Big]:
     """The full table, committed, for all tests of this module; emptied at its end."""
     with django_db_blocker.unblock():
         assert str(connection.settings_dict["NAME"]).startswith("test_")

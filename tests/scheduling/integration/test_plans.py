@@ -19,8 +19,6 @@ from scheduling.queries import functions
 from scheduling.queries.functions import Lane
 from tests.explained import explain
 
-pytestmark = pytest.mark.usefixtures("no_dead_rows")
-
 DUE, WAITING = 20_000, 200_000
 LIMIT, PILE = 50, 15_000
 # A row of the wide table is found by its key (4 pages), one of the queue by its lane. Measured: 260 for fifty.
@@ -38,7 +36,7 @@ SELECT id, kind, queue, priority, run_at, run_at FROM born
 
 
 @pytest.fixture(scope="module")
-def deep(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+def deep(no_dead_rows: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Due ones at two priorities of two queues, and many that wait before and behind them in the index."""
     with django_db_blocker.unblock():
         run("ALTER TABLE scheduling_due SET (autovacuum_enabled = false)")
