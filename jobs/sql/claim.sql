@@ -22,6 +22,7 @@
 -- `after`, what all of them come after, is asked once, and stands in one row; by a function that is called as a value too.
 -- Who changes rows names their places (ctid), joins nothing to them and asks once more whether they wait, in words that no
 -- partial index has: by a plan from an idle hour PostgreSQL might read all of the waiting jobs for it.
+-- The functions that it calls stand in jobs/migrations/functions.sql.
 WITH me AS MATERIALIZED (
     SELECT worker.owner_id, worker.satisfies, ARRAY(
                SELECT membership.group_id FROM auth_user_groups AS membership
