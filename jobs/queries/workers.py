@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final, NamedTuple
 
+from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import BooleanField, Count, ExpressionWrapper, Q
-from django.db.models.functions import Coalesce, Now
+from django.db.models import Count, Q
+from django.db.models.functions import Coalesce
 
 from jobs.domain import labels
 from jobs.domain.model_queues import queue_of_model
@@ -82,20 +83,15 @@ def lately(worker_id: int) -> Lately:
 def offered_models(user: User, *, away_s: float) -> dict[str, OfferedModel]:
     """The models that a worker announces which may take this person's jobs, in the order of their names. A drained
     worker offers nothing, nor does one whose key lacks the model's queue, or that is away for `away_s`."""
-    gone, is_seen = Now() - timedelta(seconds=away_s), was_seen_lately()
-    is_away = ~is_seen | Q(facts__leaving=True)
-    is_near = is_seen | Q(last_seen_at__gt=gone), Q(facts__leaving=False) | Q(facts__reported_at__gt=gone)
-    theirs = Worker.objects.filter(Q(owner=None) | Q(owner=user), *is_near, revoked_at=None, drained_at=None)
-    workers = theirs.annotate(is_away=ExpressionWrapper(is_away, BooleanField()))
+    params = {"user": user.pk, "away_s": away_s, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
     offered: dict[str, OfferedModel] = {}
-    facts = [f"facts__{name}" for name in ("models", "loaded", "reported_at", "concurrency", "cache_used")]
-    rows = workers.values_list("pk", "queues", *facts, "is_away")
-    for pk, queues, models, loaded, reported_at, slots, cache_used, away in rows:
-        for model in models:
-            if queue_of_model(model) in queues:
-                since, others = offered.get(model, OfferedModel(reported_at, {}))
-                there = {} if away else {pk: Offering(slots, cache_used, model in loaded)}
-                offered[model] = OfferedModel(min(since, reported_at), others | there)
+    for row in statements.load("jobs", "offered_models").run(params):
+        for model in row.models:
+            if queue_of_model(model) in row.queues:
+                since, others = offered.get(model, OfferedModel(row.reported_at, {}))
+                offering = Offering(row.concurrency, row.cache_used, model in row.loaded)
+                there = {} if row.is_away else {row.id: offering}
+                offered[model] = OfferedModel(min(since, row.reported_at), others | there)
     return dict(sorted(offered.items()))
 
 
