@@ -70,8 +70,8 @@ class Refused(FarmError, code="refused"):
 
     @property
     def is_lease_lost(self) -> bool:
-        """The job is not ours any more: 409, or the job itself is gone."""
-        return self.code == "lease_lost" or self.status in {404, 410}
+        """The job is not ours any more."""
+        return self.code == "lease_lost"
 
     @property
     def why_lost(self) -> str:

@@ -1,6 +1,7 @@
 """How a farm is called over HTTP, by the client and by the worker: addresses, keys, and what an answer means."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ BULKS = "/api/v1/bulk-actions"
 FLOWS = "/api/v1/flows"
 CONNECT_S = 10.0
 _EVENTS = "text/event-stream"
+_CODE = re.compile(r"[a-z][a-z0-9_]*")
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
@@ -121,19 +123,21 @@ class Answers:
         return self._error(response, _object(response))
 
     def _error(self, response: httpx.Response, data: dict[str, Any] | None) -> FarmError:
-        if response.status_code == httpx.codes.UNAUTHORIZED and (data is not None or not self.known):
-            return Unauthorized()
-        if data is None or "error" not in data or response.is_success:
+        if data is None or response.is_success or not _is_refusal(data):
             return self._stranger(response)
         self.known = True
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            return Unauthorized()
         return refusal(status=response.status_code, data={**_retry_after(response), **data})
 
     def _stranger(self, response: httpx.Response) -> FarmError:
         """An answer that no farm gives: a proxy's page, another site, a redirect."""
+        if response.status_code == httpx.codes.UNAUTHORIZED and not self.known:
+            return Unauthorized()
         status = f"{response.status_code} {response.reason_phrase}".strip()
         if response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE:  # from a proxy before the farm
             return refusal(status=413, data={"error": "too_large", "message": "It is too large."})
-        if self.known or response.is_server_error:
+        if self.known or response.is_server_error or response.status_code == httpx.codes.TOO_MANY_REQUESTS:
             return Unreachable(f"{self._url} answered {status}.")
         target = response.headers.get("location")
         hint = f"it redirects to {target}" if target else f"it answered {status}"
@@ -143,9 +147,15 @@ class Answers:
 def _object(response: httpx.Response) -> dict[str, Any] | None:
     try:
         value = json.loads(response.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _is_refusal(data: dict[str, Any]) -> bool:
+    """Whether it has the form of a farm's refusal: a code for programs, and a sentence. Gateways too say `error`."""
+    code, message = data.get("error"), data.get("message")
+    return isinstance(code, str) and isinstance(message, str) and _CODE.fullmatch(code) is not None
 
 
 def _retry_after(response: httpx.Response) -> dict[str, str]:

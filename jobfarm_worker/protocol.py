@@ -12,6 +12,10 @@ from jobfarm_client.wire import dumps
 
 DEFAULT_HEARTBEAT_S = 20.0
 SHORTEST_HEARTBEAT_S = 0.05
+_ANSWERED_BY = {
+    "claim": "jobs", "finish": "jobs", "finish_many": "finished", "heartbeat_many": "jobs", "hello": "worker",
+    "output": "next_seq", "release": "status", "submit": "id", "unclaim": "unclaimed",
+}  # fmt: skip
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -28,6 +32,11 @@ class Call:
         """Where the verb lives over HTTP, below the farm's address."""
         prefix = "" if self.job is None else f"jobs/{self.job}/"
         return f"/api/v1/worker/{prefix}{self.verb.removesuffix('_many')}"
+
+    @property
+    def answered_by(self) -> str:
+        """A field that the farm's answer has: an object without it is a gateway's."""
+        return _ANSWERED_BY.get(self.verb, "lease_expires_at")
 
     def message(self, *, ref: int) -> str:
         job = {} if self.job is None else {"job": self.job}

@@ -194,7 +194,7 @@ class Jobs:
 
     def _file(self, body: dict[str, Any]) -> dict[str, Any]:
         self._held(body).files[body["name"]] = body["data"]
-        return {}
+        return {"name": body["name"]}
 
     def _finish(self, body: dict[str, Any]) -> dict[str, Any]:
         job, request = self.jobs[body["job"]], f"finish {body['lease']}"
@@ -214,7 +214,7 @@ class Jobs:
         if job.finished_by != body["lease"]:
             job = self._held(body)
             job.status, job.finished_by = "pending", body["lease"]
-        return {}
+        return {"status": "pending"}
 
     def _finish_many(self, body: dict[str, Any]) -> dict[str, Any]:
         request = body["request_id"]

@@ -107,11 +107,12 @@ class TestLostConnection:
 class Proxy:
     """What stands between a worker and its farm, and answers the first requests with a page of its own."""
 
-    def __init__(self, farm: FarmServer, *, status: int, times: int, verb: str) -> None:
+    def __init__(self, farm: FarmServer, *, status: int, times: int, verb: str, body: bytes | None = None) -> None:
         self.farm = farm
         self.status = status
         self.times = times
         self.verb = verb
+        self.body = (b"" if status < 300 else b"<h1>nginx</h1>") if body is None else body
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or self.verb not in scope["path"] or self.times < 1:
@@ -120,7 +121,15 @@ class Proxy:
         self.times -= 1
         headers = [(b"content-type", b"text/html")]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if self.status < 300 else b"<h1>nginx</h1>"})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+STRANGE = [
+    (404, b'{"error": "Not Found", "message": "No static resource.", "status": 404}'),
+    (401, b'{"message": "Unauthorized"}'),
+    (200, b'{"message": "Down for maintenance."}'),
+]
+STRANGER = [(410, b'{"error": "gone"}'), (403, b'{"error": {"code": 403, "message": "No."}}'), (404, b"[" * 100_000)]
 
 
 class TestProxy:
@@ -147,6 +156,59 @@ class TestProxy:
 
         assert (job.status, job.text, job.files) == ("success", "Hello.", {"a.txt": b"a"})
         assert proxy.times == 0
+
+    @pytest.mark.parametrize(
+        ("status", "body", "verb"),
+        [
+            *((*answer, verb) for verb in ("output", "files", "checkpoint", "submit") for answer in STRANGE),
+            *((*answer, "finish") for answer in (*STRANGE, *STRANGER)),
+        ],
+    )
+    async def test_that_answers_for_it_in_json_is_waited_out(
+        self, farm: FarmServer, door: Door, status: int, body: bytes, verb: str
+    ) -> None:
+        """Such an answer stopped jobs, ended workers, failed attempts, and was taken for the receipt of a result."""
+        door.app = proxy = Proxy(farm, status=status, times=2, verb=verb, body=body)
+        worker = Worker(farm.url, KEY, transport="http")
+
+        @worker.handler("greet")
+        async def greet(job: Job) -> int:
+            job.write("Hello.")
+            job.file("a.txt", b"a")
+            job.checkpoint(1)
+            return (await job.submit("child", None)).id
+
+        async with working(worker):
+            job = farm.submit("greet")
+            await until(lambda: job.finishes, timeout_s=20)
+
+        assert (job.status, job.result, job.text, job.files) == ("success", 1000, "Hello.", {"a.txt": b"a"})
+        assert (proxy.times, job.checkpoint, job.attempt) == (0, 1, 1)
+
+    async def test_that_answers_a_heartbeat_confirms_no_lease(self, farm: FarmServer, door: Door) -> None:
+        """A job that must not run twice began, though the farm knew nothing of it."""
+        door.app = Proxy(farm, status=200, times=2, verb="heartbeat", body=b'{"message": "Down for maintenance."}')
+        worker = Worker(farm.url, KEY, transport="http")
+        worker.handler("once")(lambda _job: farm.calls["heartbeat"])
+
+        async with working(worker):
+            job = farm.submit("once", retry_when_lost=False)
+            await until(lambda: job.finishes)
+
+        assert job.result == 1
+
+    async def test_that_has_a_worker_wait_before_the_farm_has_answered_is_no_stranger(
+        self, farm: FarmServer, door: Door
+    ) -> None:
+        door.app = Proxy(farm, status=429, times=2, verb="claim")
+        worker = Worker(farm.url, KEY, transport="http")
+        worker.handler("greet")(lambda _job: "hello")
+
+        async with working(worker):
+            job = farm.submit("greet")
+            await until(lambda: job.finishes)
+
+        assert job.result == "hello"
 
     async def test_that_finds_a_file_too_large_is_believed(self, farm: FarmServer, door: Door) -> None:
         door.app = Proxy(farm, status=413, times=99, verb="files")
