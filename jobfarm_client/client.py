@@ -56,8 +56,8 @@ class Client:
     ) -> None:
         """A client of the farm at `url` for whom the token belongs to; None: JOBFARM_URL, JOBFARM_TOKEN.
 
-        `timeout_s`: for each step of a request. `retry_for_s`: how long a call is repeated; 0: never.
-        Raises BadOption when one of them makes no sense.
+        `timeout_s`: for each step of a request, and for all of it but its bytes. `retry_for_s`: how long a call is
+        repeated; 0: never. Raises BadOption when one of them makes no sense.
         """
         self.calls = Calls(Blocking(checked(url, token, timeout_s=timeout_s, retry_for_s=retry_for_s)))
 

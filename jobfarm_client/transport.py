@@ -2,6 +2,7 @@
 for both; that of a blocking transport never waits for a loop, so `result` carries it out where it stands."""
 
 import asyncio
+import codecs
 import os
 import random
 import socket
@@ -21,7 +22,8 @@ from jobfarm_client.retrying import Patience
 T = TypeVar("T")
 TIMEOUT_S = 30.0
 RETRY_FOR_S = 60.0
-_BROKEN = (httpx.TransportError, httpx.DecodingError, httpx.StreamError, httpx.TooManyRedirects)
+SLOWEST = 1000  # bytes a second: what comes slower than that stands still
+_BROKEN = (httpx.TransportError, httpx.DecodingError, httpx.StreamError, httpx.TooManyRedirects, TimeoutError)
 _LACKING = "Whose jobs? Give a token, or set JOBFARM_TOKEN; the account page of the farm makes one."
 
 
@@ -37,7 +39,7 @@ class Request:
     """In place of a body of JSON."""
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float | None = None
-    """For each step of it; None: the client's own."""
+    """For each step of it, and for all of it but what its bytes take; None: the client's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +55,15 @@ class Options:
         """The request as httpx sends it. Raises TypeError or ValueError for a body that is not JSON."""
         has_body = request.body is not None
         content = wire.dumps(request.body).encode() if has_body else request.content
+        timeout_s = request.timeout_s or self.timeout_s
         return client.build_request(
             request.method,
             self.url + request.path,
             params=dict(request.params),
             headers={**({"Content-Type": "application/json"} if has_body else {}), **request.headers},
             content=content,
-            timeout=wire.timeout(request.timeout_s or self.timeout_s),
+            timeout=wire.timeout(timeout_s),
+            extensions={"until": time.monotonic() + timeout_s + len(content or b"") / SLOWEST},
         )
 
 
@@ -102,28 +106,45 @@ class Transport(ABC):
     async def sent(self, request: Request) -> dict[str, Any]:
         """The JSON object of the answer to a request that is sent once."""
         with unreachable():
-            return self.answers.read(await self._send(request))
+            response = await self._send(request)
+            return self.answers.read(response, await self._body(response))
 
     async def opened(self, request: Request) -> httpx.Response:
         with unreachable():
-            response = await self._send(request, stream=True)
+            response = await self._send(request)
             if self.answers.is_stream(response):
                 return response
-            await self._load(response)
-            raise self.answers.no_stream(response)
+            raise self.answers.no_stream(response, await self._body(response))
 
     async def texts(self, response: httpx.Response) -> AsyncGenerator[str, None]:
         """The text of a stream as it comes; it is closed with this generator."""
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         with unreachable():
             try:
-                async for text in self._pieces(response):
-                    yield text
+                async for piece in self._pieces(response):
+                    yield decode(piece)
             finally:
                 await self._end(response)
 
     async def _fetched(self, request: Request) -> bytes:
         with unreachable():
-            return self.answers.read_bytes(await self._send(request, follow_redirects=True))
+            response = await self._send(request, follow_redirects=True)
+            return self.answers.read_bytes(response, await self._body(response))
+
+    async def _body(self, response: httpx.Response) -> bytes:
+        try:
+            return b"".join([piece async for piece in self._in_time(response)])
+        finally:
+            await self._end(response)
+
+    async def _in_time(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
+        """The pieces of a body, which may take the rest of its call's time, and that of its bytes."""
+        until = response.request.extensions["until"]
+        async for piece in self._pieces(response):
+            until += len(piece) / SLOWEST
+            if time.monotonic() > until:
+                raise httpx.ReadTimeout("The answer came too slowly.")
+            yield piece
 
     async def _until_answered(self, send: Callable[[Request], Awaitable[T]], request: Request) -> T:
         patience = self.patience()
@@ -143,13 +164,11 @@ class Transport(ABC):
         """Close the connections."""
 
     @abstractmethod
-    async def _send(self, request: Request, **how: Any) -> httpx.Response: ...
+    async def _send(self, request: Request, **how: Any) -> httpx.Response:
+        """The beginning of the answer; its body is to be read, or ended."""
 
     @abstractmethod
-    async def _load(self, response: httpx.Response) -> None: ...
-
-    @abstractmethod
-    def _pieces(self, response: httpx.Response) -> AsyncIterator[str]: ...
+    def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]: ...
 
     @abstractmethod
     async def _end(self, response: httpx.Response) -> None: ...
@@ -167,13 +186,12 @@ class Awaited(Transport):
         await self._client.aclose()
 
     async def _send(self, request: Request, **how: Any) -> httpx.Response:
-        return await self._client.send(self._options.built(self._client, request), **how)
+        built = self._options.built(self._client, request)
+        async with asyncio.timeout(built.extensions["until"] - time.monotonic()):
+            return await self._client.send(built, stream=True, **how)
 
-    async def _load(self, response: httpx.Response) -> None:
-        await response.aread()
-
-    def _pieces(self, response: httpx.Response) -> AsyncIterator[str]:
-        return response.aiter_text()
+    def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        return response.aiter_bytes()
 
     async def _end(self, response: httpx.Response) -> None:
         await response.aclose()
@@ -193,14 +211,11 @@ class Blocking(Transport):
         self._client.close()
 
     async def _send(self, request: Request, **how: Any) -> httpx.Response:
-        return self._client.send(self._options.built(self._client, request), **how)
+        return self._client.send(self._options.built(self._client, request), stream=True, **how)
 
-    async def _load(self, response: httpx.Response) -> None:
-        response.read()
-
-    async def _pieces(self, response: httpx.Response) -> AsyncIterator[str]:
-        for text in response.iter_text():
-            yield text
+    async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        for piece in response.iter_bytes():
+            yield piece
 
     async def _end(self, response: httpx.Response) -> None:
         response.close()

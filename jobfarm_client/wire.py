@@ -80,7 +80,7 @@ def timeout(seconds: float) -> httpx.Timeout:
     return httpx.Timeout(seconds, connect=min(CONNECT_S, seconds))
 
 
-def unreachable(error: httpx.HTTPError | httpx.StreamError) -> Unreachable:
+def unreachable(error: httpx.HTTPError | httpx.StreamError | TimeoutError) -> Unreachable:
     """What httpx raised, as an error of ours: whether the request may have arrived decides what may be repeated."""
     return Unreachable(str(error) or type(error).__name__, maybe_done=not isinstance(error, _NOT_SENT))
 
@@ -93,23 +93,28 @@ class Answers:
         """A job farm has answered here: from then on a strange page is an outage, not a wrong address."""
         self._url = url
 
-    def read(self, response: httpx.Response) -> dict[str, Any]:
+    def read(self, response: httpx.Response, body: bytes) -> dict[str, Any]:
         """The JSON object of an answer.
 
         Raises Refused (the farm refused), Unauthorized, WrongServer (strangers answer at this address), or
         Unreachable.
         """
-        data = _object(response)
+        data = _object(body)
         if response.is_success and data is not None:
             self.known = True
             return data
         raise self._error(response, data)
 
-    def read_bytes(self, response: httpx.Response) -> bytes:
-        """The bytes of an answer that is no JSON; raises like `read`."""
-        if response.is_success:
-            return response.content
-        raise self._error(response, _object(response))
+    def read_bytes(self, response: httpx.Response, body: bytes) -> bytes:
+        """The bytes of a file; raises like `read`."""
+        if self.is_file(response):
+            return body
+        raise self._error(response, _object(body))
+
+    @staticmethod
+    def is_file(response: httpx.Response) -> bool:
+        """Whether it brings a file: farms, and where they send to, say how it is to be shown, and pages do not."""
+        return response.is_success and "content-disposition" in response.headers
 
     def is_stream(self, response: httpx.Response) -> bool:
         """Whether events are to come by this response, whose body nobody has read."""
@@ -117,10 +122,10 @@ class Answers:
         self.known = self.known or is_stream
         return is_stream
 
-    def no_stream(self, response: httpx.Response) -> FarmError:
+    def no_stream(self, response: httpx.Response, body: bytes) -> FarmError:
         if response.is_success:
             return NoStream()
-        return self._error(response, _object(response))
+        return self._error(response, _object(body))
 
     def _error(self, response: httpx.Response, data: dict[str, Any] | None) -> FarmError:
         if data is None or response.is_success or not _is_refusal(data):
@@ -144,9 +149,9 @@ class Answers:
         return WrongServer(f"{self._url} is not the address of a job farm: {hint}.")
 
 
-def _object(response: httpx.Response) -> dict[str, Any] | None:
+def _object(body: bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(response.content)
+        value = json.loads(body)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -34,9 +34,7 @@ class HttpLink(Awaited):
     async def put(self, file: File, *, claimed: ClaimedJob) -> dict[str, Any]:
         headers = {"Content-Type": "application/octet-stream"}
         path, params = _of_file(claimed.id, "files", file.name), {"lease": claimed.lease}
-        request = Request(
-            method="PUT", path=path, params=params, content=file.data, headers=headers, timeout_s=FILE_S
-        )
+        request = Request(method="PUT", path=path, params=params, content=file.data, headers=headers, timeout_s=FILE_S)
         return _known(await self.sent(request), by="name")
 
     async def fetch(self, name: str, *, claimed: ClaimedJob, start: int, take: Take) -> None:
@@ -46,18 +44,17 @@ class HttpLink(Awaited):
         path, params = _of_file(claimed.id, "inputs", name), {"lease": claimed.lease}
         with unreachable():
             request = Request(path=path, params=params, headers=headers, timeout_s=FETCH_S)
-            response = await self._send(request, stream=True, follow_redirects=True)
+            response = await self._send(request, follow_redirects=True)
             try:
                 await self._take(response, take, start=start)
             finally:
                 await self._end(response)
 
     async def _take(self, response: httpx.Response, take: Take, *, start: int) -> None:
-        if response.status_code not in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
-            await self._load(response)
-            raise self.answers.no_stream(response)
+        if not self.answers.is_file(response):
+            raise self.answers.no_stream(response, await self._body(response))
         place = start if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
-        async for piece in response.aiter_bytes():
+        async for piece in self._in_time(response):
             await take(place, piece)
             place += len(piece)
 

@@ -63,7 +63,7 @@ class SocketLink:
             )
         except InvalidStatus as error:
             raise SocketRefused(error.response.status_code) from error
-        except (OSError, WebSocketException) as error:  # a TimeoutError is an OSError
+        except (OSError, ValueError, WebSocketException) as error:  # of an address too that it redirects to
             raise Unreachable(str(error) or type(error).__name__, maybe_done=False) from error
         return cls(connection, on_push=on_push)
 

@@ -60,7 +60,7 @@ def _handler(faults: Faults) -> type[BaseHTTPRequestHandler]:
             requested = self.headers["Range"] if faults.knows_ranges else None
             start = int(requested.removeprefix("bytes=").rstrip("-")) if requested else 0
             part = content[start:]
-            self._begin(206 if requested else 200, len(part))
+            self._begin(206 if requested else 200, len(part), **{"Content-Disposition": "attachment"})
             self.wfile.write(part[: faults.cuts.pop(0)] if faults.cuts else part)
 
         def _begin(self, status: int, length: int, **headers: str) -> None:
@@ -152,9 +152,14 @@ class TestAnInput:
         held(url, whole)
 
     def test_comes_after_answers_that_are_for_now(self, url: str, faults: Faults) -> None:
-        faults.refusals = [(503, REFUSED % "unavailable"), (502, "<html>"), (429, REFUSED % "rate_limited")]
+        faults.refusals = [
+            (503, REFUSED % "unavailable"),
+            (502, "<html>"),
+            (200, "<p>Log in."),
+            (429, REFUSED % "rate_limited"),
+        ]
         held(url, whole)
-        assert len(faults.ranges) == 4
+        assert (len(faults.ranges), [each for each in faults.ranges if each]) == (5, []), "no page was a part of it"
 
     def test_comes_from_elsewhere_and_the_key_does_not_go_there(self, url: str, faults: Faults) -> None:
         faults.redirects, faults.cuts = True, [100_000]

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from jobfarm_worker import Job, Worker
+from jobfarm_worker import Job, Unreachable, Worker, http_link
+from jobfarm_worker.http_link import HttpLink
+from jobfarm_worker.protocol import Call, ClaimedJob
+from jobfarm_worker.socket_link import SocketLink
+from jobfarm_worker.tasks import first
 from tests.ports import free_port
 from tests.worker.unit.outside import KEY, Door, FarmServer, SayNo, serving, until, working
 
@@ -176,7 +182,7 @@ class TestProxy:
             job.write("Hello.")
             job.file("a.txt", b"a")
             job.checkpoint(1)
-            return (await job.submit("child", None)).id
+            return int((await job.submit("child", None)).id)
 
         async with working(worker):
             job = farm.submit("greet")
@@ -220,6 +226,76 @@ class TestProxy:
             await until(lambda: job.finishes)
 
         assert (job.status, job.error) == ("failed", "The farm refused the file a.txt: It is too large.")
+
+
+@asynccontextmanager
+async def answering(at_once: bytes, *, then: bytes = b"") -> AsyncIterator[str]:
+    """A server that answers whatever it is asked with these bytes; with those `then` one by one, twenty a second."""
+
+    is_over = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(at_once)
+        for byte in then:
+            await first(is_over.wait(), timeout_s=0.05)
+            writer.write(bytes([byte]))
+            if is_over.is_set():
+                break
+        writer.close()
+        await asyncio.wait([asyncio.create_task(writer.wait_closed())])
+
+    answering: set[asyncio.Task[None]] = set()
+    server = await asyncio.start_server(lambda *ends: answering.add(asyncio.create_task(answer(*ends))), "127.0.0.1", 0)
+    try:
+        yield f"://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        is_over.set()
+        await asyncio.gather(*answering)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"
+FILE = ClaimedJob(id=1, kind="k", queue="q", payload=None, attempt=1, lease="1-1", heartbeat_s=1.0)
+
+
+class TestAnswerThatTrickles:
+    """A byte now and then: no step of it takes long, and the whole for ever."""
+
+    @pytest.mark.parametrize(("at_once", "then"), [(b"", HEAD), (HEAD, b" " * 500)], ids=["head", "body"])
+    async def test_is_given_up_in_the_time_of_a_call(self, at_once: bytes, then: bytes) -> None:
+        async with answering(at_once, then=then) as address:
+            link = HttpLink(url=f"http{address}", headers={})
+            async with asyncio.timeout(1.5):
+                with pytest.raises(Unreachable) as lost:
+                    await link.call(Call(verb="hello"), timeout_s=0.3)
+            await link.close()
+        assert lost.value.maybe_done
+
+    async def test_is_given_up_for_an_input_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(http_link, "FETCH_S", 0.3)
+        taken: list[bytes] = []
+
+        async def take(_: int, piece: bytes) -> None:
+            taken.append(piece)
+
+        head = HEAD.replace(b"\r\n\r\n", b"\r\nContent-Disposition: inline\r\n\r\n")
+        async with answering(head, then=b"x" * 500) as address:
+            link = HttpLink(url=f"http{address}", headers={})
+            async with asyncio.timeout(1.5):
+                with pytest.raises(Unreachable):
+                    await link.fetch("a", claimed=FILE, start=0, take=take)
+            await link.close()
+        assert set(taken) == {b"x"}, "what came is kept: the next download goes on behind it"
+
+
+class TestRedirectOfTheSocket:
+    @pytest.mark.parametrize("location", ["http://[::1", "ws://farm:99999/", "https://elsewhere.example/"])
+    async def test_to_nowhere_is_a_socket_that_does_not_open(self, location: str) -> None:
+        """An address that cannot be read ended the worker."""
+        async with answering(f"HTTP/1.1 302 Found\r\nLocation: {location}\r\n\r\n".encode()) as address:
+            with pytest.raises(Unreachable):
+                await SocketLink.opened(url=f"ws{address}/", headers={}, on_push=print, timeout_s=5)
 
 
 class TestFarmThatIsNotThereYet:
