@@ -178,11 +178,12 @@ class Calls:
         these waits or runs.
         """
         body = None if from_job is None else {"from": from_job}
-        return [*(await self._transport.answer(_post(f"{FLOWS}/{flow_id}/retry", body)))["jobs"]]
+        request = _post(f"{FLOWS}/{flow_id}/retry", body, key=_key())
+        return [*(await self._transport.answer(request))["jobs"]]
 
     async def run_now(self, job_id: int) -> Job:
         """Let a job that is due later run now. Raises NotWaiting."""
-        return await self._job(_post(of_job(job_id, "/run_now")))
+        return await self._job(_post(of_job(job_id, "/run_now"), key=_key()))
 
     async def why(self, job_id: int) -> list[Reason]:
         """Why a job does not run, what matters most first."""

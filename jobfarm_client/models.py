@@ -249,7 +249,7 @@ class FlowStep(_Described):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class Flow(_Described):
     """Jobs that are connected; `counts`: how many of their places stand how; `usage`: the `attempts`, `seconds`,
     `tokens_in`, `tokens_out` and `cost` of what has ended, if anything has."""
 
@@ -257,11 +257,6 @@ class Flow:
     counts: Mapping[str, int]
     usage: Mapping[str, Any] | None
     jobs: tuple[FlowStep, ...]
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        jobs = tuple(FlowStep.from_json(one) for one in data["jobs"])
-        return cls(id=data["id"], counts=data["counts"], usage=data["usage"], jobs=jobs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,4 +329,6 @@ def _value(name: str, value: Any) -> Any:
         return tuple(map(File.from_json, value))
     if name == "attempts":
         return tuple(map(Attempt.from_json, value))
+    if name == "jobs":
+        return tuple(map(FlowStep.from_json, value))
     return tuple(value) if name == "tags" else value

@@ -40,6 +40,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float | None = None
     """For each step of it, and for all of it but what its bytes take; None: the client's own."""
+    answered_by: str = ""
+    """A field that the answer has: an object without it is no farm's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ class Transport(ABC):
         """The JSON object of the answer to a request that is sent once."""
         with unreachable():
             response = await self._send(request)
-            return self.answers.read(response, await self._body(response))
+            return self.answers.read(response, await self._body(response), by=request.answered_by)
 
     async def opened(self, request: Request) -> httpx.Response:
         with unreachable():

@@ -93,14 +93,14 @@ class Answers:
         """A job farm has answered here: from then on a strange page is an outage, not a wrong address."""
         self._url = url
 
-    def read(self, response: httpx.Response, body: bytes) -> dict[str, Any]:
-        """The JSON object of an answer.
+    def read(self, response: httpx.Response, body: bytes, *, by: str = "") -> dict[str, Any]:
+        """The JSON object of an answer, which has the field `by` if one is named.
 
         Raises Refused (the farm refused), Unauthorized, WrongServer (strangers answer at this address), or
         Unreachable.
         """
         data = _object(body)
-        if response.is_success and data is not None:
+        if response.is_success and data is not None and (not by or by in data):
             self.known = True
             return data
         raise self._error(response, data)

@@ -7,7 +7,6 @@ from urllib.parse import quote
 import httpx
 
 from jobfarm_client import wire
-from jobfarm_client.errors import Unreachable
 from jobfarm_client.transport import Awaited, Options, Request, unreachable
 from jobfarm_worker.outbox import File
 from jobfarm_worker.protocol import Call, ClaimedJob
@@ -28,14 +27,19 @@ class HttpLink(Awaited):
         super().__init__(Options(url=url, headers=headers, timeout_s=wire.CONNECT_S, retry_for_s=0.0))
 
     async def call(self, call: Call, *, timeout_s: float) -> dict[str, Any]:
-        request = Request(method="POST", path=call.path, body=call.body, timeout_s=timeout_s)
-        return _known(await self.sent(request), by=call.answered_by)
+        request = Request(
+            method="POST", path=call.path, body=call.body, timeout_s=timeout_s, answered_by=call.answered_by
+        )
+        return await self.sent(request)
 
     async def put(self, file: File, *, claimed: ClaimedJob) -> dict[str, Any]:
         headers = {"Content-Type": "application/octet-stream"}
         path, params = _of_file(claimed.id, "files", file.name), {"lease": claimed.lease}
-        request = Request(method="PUT", path=path, params=params, content=file.data, headers=headers, timeout_s=FILE_S)
-        return _known(await self.sent(request), by="name")
+        request = Request(
+            method="PUT", path=path, params=params, content=file.data, headers=headers, timeout_s=FILE_S,
+            answered_by="name",
+        )  # fmt: skip
+        return await self.sent(request)
 
     async def fetch(self, name: str, *, claimed: ClaimedJob, start: int, take: Take) -> None:
         """Fetch an input file once, from byte `start` on: `take` gets each piece, with the place of its first byte. A
@@ -57,12 +61,6 @@ class HttpLink(Awaited):
         async for piece in self._in_time(response):
             await take(place, piece)
             place += len(piece)
-
-
-def _known(answer: dict[str, Any], *, by: str) -> dict[str, Any]:
-    if by not in answer:
-        raise Unreachable("The answer did not come from a job farm.")
-    return answer
 
 
 def _of_file(job: int, folder: str, name: str) -> str:

@@ -211,14 +211,17 @@ def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = N
 
 
 @router.call("post", "/jobs/{jobid:job_id}/run_now", auth=OPERATE)
-def run_now(request: HttpRequest, job_id: int) -> protocol.Job:
+def run_now(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = None) -> protocol.Job:
     """Let a job that is due later run now.
 
     Makes a job that is due later due now; one that is due already stays as it is. 409 `not_waiting` for one that runs
     or has ended, 409 `waits_for_limit` while the tokens of its limit have not come in, 409 `waits_for_budget` while a
-    budget has no room for it, 409 `waits_behind` for one that starts after another.
+    budget has no room for it, 409 `waits_behind` for one that starts after another. An `Idempotency-Key` makes it
+    repeatable.
     """
-    return protocol.in_full([operations.run_now(job_id, by=_user(request)).pk])[0]
+    repeatable = http.repeatable(request, _user(request), idempotency_key)
+    answers = operations.done_once(repeatable, lambda: [operations.run_now(job_id, by=_user(request)).pk])
+    return _raised(_shown(request, answers, [None])[0])
 
 
 @router.call("post", "/jobs/{jobid:job_id}/priority", auth=OPERATE, sample=Sample(body={"priority": -10}))

@@ -72,7 +72,9 @@ def cancel(request: HttpRequest, flow_id: int) -> protocol.CanceledFlow:
 
 
 @router.call("post", "/flows/{jobid:flow_id}/retry", auth=OPERATE, sample=Sample(body={"from": "$JOB"}))
-def retry(request: HttpRequest, flow_id: int, body: protocol.RetryFlow | None = None) -> protocol.RetriedFlow:
+def retry(
+    request: HttpRequest, flow_id: int, body: protocol.RetryFlow | None = None, idempotency_key: IdempotencyKey = None
+) -> protocol.RetriedFlow:
     """Try again what failed in a flow.
 
     Each job that failed, timed out or was canceled by somebody, in its place; and what was canceled for its sake. A
@@ -80,10 +82,12 @@ def retry(request: HttpRequest, flow_id: int, body: protocol.RetryFlow | None = 
 
     With `{"from": 7}` that ended job instead, and all that came after it, however they ended; what comes before is
     kept. 409 `not_ended` while one of these waits or runs (cancel it first), 409 `already_retried` (with `job`) where
-    another job has the place of that one.
+    another job has the place of that one. An `Idempotency-Key` makes it repeatable.
     """
-    from_job = None if body is None else body.from_
-    return protocol.RetriedFlow(jobs=operations.flows.retry(flow_id, by=_user(request), from_job=from_job))
+    user, from_job = _user(request), None if body is None else body.from_
+    repeatable = http.repeatable(request, user, idempotency_key, body)
+    jobs = operations.done_once(repeatable, lambda: operations.flows.retry(flow_id, by=user, from_job=from_job))
+    return protocol.RetriedFlow(jobs=jobs)
 
 
 @router.call(

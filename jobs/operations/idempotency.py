@@ -79,6 +79,11 @@ def once(
     return outcome
 
 
+def done_once(request: Repeatable | None, act: Callable[[], Sequence[int]]) -> list[int]:
+    """The jobs that `act` names; of a repeat those that it named the first time. Raises as `once`."""
+    return [job for job in once(request, count=lambda: None, submit=act) if isinstance(job, int)]
+
+
 def was_replaced(answer: Answer) -> bool:
     """Whether no job was made for this entry, but one that waited became what it asks for."""
     return answer.is_replaced if isinstance(answer, Stored) else isinstance(answer, Replaced)

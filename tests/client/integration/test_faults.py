@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -79,6 +80,60 @@ class TestSubmit:
         sentence = "is not the address of a job farm"
         with proxy(server.url, lambda *_: page) as stranger, pytest.raises(WrongServer, match=sentence):
             make(stranger.url).submit("work")
+
+
+class TestACallWhoseAnswerIsLost:
+    """Its repetition was refused, or found nothing to do, though the first one had done it."""
+
+    def test_lets_a_job_run_now_that_has_begun_by_then(self, server: Server, make: Make, crew: Crew) -> None:
+        with cutting(server) as between:
+            farm = make(between.url)
+            job = farm.submit("work", run_at=datetime.now(UTC) + timedelta(hours=1))
+            worker = threading.Thread(target=begun, args=[crew])
+            worker.start()
+            between.calls = EVERY - 1
+            assert farm.run_now(job.id).id == job.id
+            worker.join()
+            assert between.cut == 1
+
+    def test_tries_a_flow_again_once(self, server: Server, make: Make) -> None:
+        with cutting(server) as between:
+            farm = make(between.url)
+            first = farm.submit("work", name="a")
+            second = farm.submit("work", after=[first.id])
+            farm.cancel_flow(first.flow)
+            between.calls = EVERY - 1
+            again = farm.retry_flow(first.flow)
+            farm.cancel_flow(first.flow)
+            between.calls = EVERY - 1
+            third = farm.retry_flow(first.flow, from_job=again[0])
+            assert between.cut >= 2
+        tries = dict(Job.objects.exclude(retry_of=None).values_list("id", "retry_of"))
+        assert [tries[one] for one in (*again, *third)] == [first.id, second.id, *again]
+        assert len(tries) == 4
+
+
+class TestAnAnswer:
+    def test_that_trickles_is_given_up_in_the_time_of_a_call(self, server: Server, make: Make) -> None:
+        trickling = Own(200, b'{"verdict": "too_late", "status": "failed"}' + b" " * 400, JSON, piece=1)
+        with proxy(server.url, lambda *_: trickling) as between, pytest.raises(Unreachable) as lost:
+            make(between.url, timeout_s=0.3, retry_for_s=0).cancel(1)
+        assert lost.value.maybe_done
+
+    def test_that_is_long_takes_the_time_of_its_bytes(self, server: Server, make: Make) -> None:
+        content = bytes(range(256)) * 400
+        long = Own(200, content, {"Content-Disposition": "attachment"}, piece=len(content) // 16)
+        with proxy(server.url, lambda *_: long) as between:
+            assert make(between.url, timeout_s=0.3, retry_for_s=0).download(1, "a.bin") == content
+
+    def test_of_somebody_else_is_no_file(self, server: Server, make: Make) -> None:
+        """A download gave the page of a log-in as the file."""
+        file = Own(200, b"it", {"Content-Disposition": "attachment"})
+        answers = [file, Own(200, b"<p>Log in."), Own(302, headers={"Location": "/log-in"})]
+        with proxy(server.url, lambda method, _: None if method == "POST" else answers.pop()) as between:
+            farm = make(between.url)
+            farm.submit("work")
+            assert farm.download(1, "a.bin") == b"it"
 
 
 def write(crew: Crew, job: dict[str, Any], texts: list[str], *, first: int = 0) -> None:
