@@ -34,43 +34,15 @@ KEY: Final = "secret_key"
 FILES: Final = "files"
 NOTE: Final = "backup.json"
 FORMAT: Final = 1
+_ANOTHER: Final = "Use another copy of this backup."
 
 
 class BackupError(Refusal):
     """The backup cannot be used."""
 
 
-class AlreadyThere(BackupError, code="already_there"):
-    """{folder} exists already: a backup is never written over another."""
-
-
 class NoBackup(BackupError, code="no_backup"):
     """{folder} holds no whole backup of this form."""
-
-
-class DamagedBackup(BackupError, code="damaged_backup"):
-    """{folder}/database.dump is not what was written there (its SHA-256 differs). Use another copy of this backup."""
-
-
-class FilesMissing(BackupError, code="files_missing"):
-    """{folder} was made with result files, and has no folder files. Use another copy of this backup."""
-
-
-class UnreadableDump(BackupError, code="unreadable_dump"):
-    """{folder} was made by a newer PostgreSQL than the programs of this machine, or is damaged: {reason}
-    Install the newest postgresql-client, or use another copy."""
-
-
-class DatabaseInUse(BackupError, code="database_in_use"):
-    """The database {name} is not empty. Restore into a new one: an earlier JOBFARM_DATA, or createdb."""
-
-
-class RestoreDiffers(BackupError, code="restore_differs"):
-    """What was restored from {folder} is not the farm that was backed up, do not start it: {why}"""
-
-
-class OtherKey(BackupError, code="other_key"):
-    """SECRET_KEY is another than the one that this backup was made under. Set it to what {folder}/secret_key holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +62,10 @@ def make(folder: Path, *, with_files: bool = True) -> Note:
     """Write a backup while the farm runs: the database as of one moment, then the files. Whole or not there at all.
 
     Files come after the database, so all that its rows name are in it, unless retention deleted a job in between.
-    Raises AlreadyThere, ProgramMissing, ProgramTooOld, ProgramFailed, OSError.
+    Raises BackupError, ProgramMissing, ProgramTooOld, ProgramFailed, OSError.
     """
     if folder.exists():
-        raise AlreadyThere(folder=folder)
+        raise BackupError(f"{folder} exists already: a backup is never written over another.")
     unfinished = folder.with_name(f"{folder.name}.unfinished-{secrets.token_hex(4)}")
     unfinished.mkdir(mode=0o700, parents=True)
     made_at = clock.now()
@@ -116,27 +88,34 @@ def make(folder: Path, *, with_files: bool = True) -> Note:
 def restore(folder: Path) -> Note:
     """Fill an empty database, the place for files and, where none is given, the secret key from a backup.
 
-    The database is filled by one transaction. Nothing is touched before the backup proved to be whole. Raises NoBackup,
-    DamagedBackup, FilesMissing, UnreadableDump, DatabaseInUse, OtherKey, ProgramMissing, ProgramFailed.
+    The database is filled by one transaction. Nothing is touched before the backup proved to be whole. Raises
+    BackupError, ProgramMissing, ProgramFailed.
     """
     note = read(folder)
     _check_whole(folder, note)
     if connection.introspection.table_names():
-        raise DatabaseInUse(name=connection.settings_dict["NAME"])
+        name = connection.settings_dict["NAME"]
+        into = "Restore into a new one: an earlier JOBFARM_DATA, or createdb."
+        raise BackupError(f"The database {name} is not empty. {into}")
     _take_key(folder)
     programs.fill(folder / DUMP)
     if differences := differing(note.rows):
-        raise RestoreDiffers(folder=folder, why=" ".join(differences))
+        raise _differs(folder, differences)
     if (folder / FILES).exists():
         put_files(folder / FILES)
     return note
 
 
 def prove(folder: Path, note: Note) -> None:
-    """Read of the restored and migrated farm what a page would. Raises RestoreDiffers."""
+    """Read of the restored and migrated farm what a page would. Raises BackupError."""
     job = Job.objects.ended().whole().order_by("-pk").first()  # the newest that ended
     if job and (unreadable := list(_unreadable(job, with_files=note.with_files))):
-        raise RestoreDiffers(folder=folder, why=" ".join(unreadable))
+        raise _differs(folder, unreadable)
+
+
+def _differs(folder: Path, why: list[str]) -> BackupError:
+    is_another = f"What was restored from {folder} is not the farm that was backed up, do not start it:"
+    return BackupError(" ".join([is_another, *why]))
 
 
 def read(folder: Path) -> Note:
@@ -166,15 +145,17 @@ def _sha256(path: Path) -> str:
 
 def _check_whole(folder: Path, note: Note) -> None:
     if note.sha256 and note.sha256 != _sha256(folder / DUMP):
-        raise DamagedBackup(folder=folder)
+        raise BackupError(f"{folder / DUMP} is not what was written there (its SHA-256 differs). {_ANOTHER}")
     if note.sha256 and note.with_files and not (folder / FILES).is_dir():
-        raise FilesMissing(folder=folder)
+        raise BackupError(f"{folder} was made with result files, and has no folder files. {_ANOTHER}")
     if not (folder / KEY).exists():
         raise NoBackup(folder=folder)
     try:
         programs.check(folder / DUMP)
     except ProgramFailed as failure:
-        raise UnreadableDump(folder=folder, reason=failure.output) from None
+        why = "was made by a newer PostgreSQL than the programs of this machine, or is damaged"
+        remedy = "Install the newest postgresql-client, or use another copy."
+        raise BackupError(f"{folder} {why}: {failure.output} {remedy}") from None
 
 
 def _take_key(folder: Path) -> None:
@@ -183,7 +164,8 @@ def _take_key(folder: Path) -> None:
     if key == settings.SECRET_KEY:
         return
     if os.environ.get("SECRET_KEY"):
-        raise OtherKey(folder=folder)
+        other = "SECRET_KEY is another than the one that this backup was made under."
+        raise BackupError(f"{other} Set it to what {folder / KEY} holds.")
     _write_secret(settings.JOBFARM_DATA / KEY, key)
 
 

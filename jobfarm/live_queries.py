@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from jobfarm import demonstration, front, health, presence
-from jobfarm.findings import Finding, Level, Remembered
+from jobfarm.findings import Level, Remembered
 from jobs.operations.rollup import TOPIC
 from jobs.operations.workers import PROCESSES_TOPIC
 from jobs.queries import reads
@@ -47,13 +47,10 @@ def _operators_query(
 
 
 _around: Final = Remembered(lambda: list(health.examine_surroundings()), for_s=SURROUNDINGS_EVERY_S)
-
-
-def _warnings() -> list[Finding]:
-    return [finding for finding in health.examine(surroundings=_around) if finding.level > Level.FINE]
-
-
-warnings: Final = Remembered(_warnings, for_s=EXAMINED_EVERY_S)
+warnings: Final = Remembered(
+    lambda: [finding for finding in health.examine(surroundings=_around) if finding.level > Level.FINE],
+    for_s=EXAMINED_EVERY_S,
+)
 
 
 @_operators_query("warnings", right="jobs.view_job", every_s=2.0, topics=[TOPIC, "workers", "queues", PROCESSES_TOPIC])
