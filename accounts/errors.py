@@ -69,14 +69,6 @@ class GuestsClosed(AccountsError, code="guests_closed", http_status=403):
     """This farm does not admit guests: log in or sign up."""
 
 
-class SingleSignOnOnly(AccountsError, code="single_sign_on_only", http_status=403):
-    """This farm takes no passwords: log in with your organisation's account, or by a link of whoever runs the farm."""
-
-
-class NoMail(AccountsError, code="no_mail", http_status=403):
-    """This farm sends nobody a new password: the command login_link creates a link that logs you in."""
-
-
 class NoScope(AccountsError, code="no_scope", http_status=422):
     """Choose at least one scope for the token: {scopes}."""
 

@@ -3,11 +3,7 @@
 from core.refusal import Refusal
 
 
-class MeteringError(Refusal):
-    """The request is not valid."""
-
-
-class OverBudget(MeteringError):
+class OverBudget(Refusal):
     """A budget has no room for this job."""
 
 
@@ -20,9 +16,9 @@ class ExceedsBudget(OverBudget, code="exceeds_budget", http_status=422):
     """{budget} never has room for this job: about {needed} are needed."""
 
 
-class BadBudget(MeteringError, code="invalid", http_status=422):
+class BadBudget(Refusal, code="invalid", http_status=422):
     """{field}: {reason}"""
 
 
-class NotFound(MeteringError, code="not_found", http_status=404):
+class NotFound(Refusal, code="not_found", http_status=404):
     """There is no such budget."""

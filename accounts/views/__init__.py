@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from accounts.errors import NoMail
+from accounts.errors import AccountsError
 from core.refusal import Refusal
 
 SESSION_MARK = "is_guest"  # what templates ask: of a session that is read anyway, not of the database
@@ -25,7 +25,8 @@ def by_mail(view: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         if settings.HAS_MAIL_SERVER and not settings.SSO_ONLY:
             return view(request, *args, **kwargs)
-        return closed(request, NoMail(), status=200 if request.method == "GET" else 403)
+        by_link = "This farm sends nobody a new password: the command login_link creates a link that logs you in."
+        return closed(request, AccountsError(by_link), status=200 if request.method == "GET" else 403)
 
     return guarded
 

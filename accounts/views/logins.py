@@ -25,7 +25,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.generic import View
 
 from accounts import domain, operations
-from accounts.errors import AccountsError, LinkSpent, SignUpClosed, SingleSignOnOnly
+from accounts.errors import AccountsError, LinkSpent, SignUpClosed
 from accounts.limits import SIGN_UP_TRY
 from accounts.views import closed, single_sign_on, ways_in
 from core import pages
@@ -73,7 +73,8 @@ class LogIn(_ForVisitors, LoginView):  # type: ignore[misc]
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if settings.SSO_ONLY:
-            return closed(request, SingleSignOnOnly())
+            ways = "log in with your organisation's account, or by a link of whoever runs the farm"
+            return closed(request, AccountsError(f"This farm takes no passwords: {ways}."), status=403)
         answer: HttpResponse = super().post(request, *args, **kwargs)
         return answer
 
