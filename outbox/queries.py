@@ -25,16 +25,12 @@ def listens() -> bool:
 
 def record(events: Sequence[Mapping[str, Any]], *, only: int | None) -> list[Row]:
     columns: dict[str, Any] = {name: arrays.literal(event[name] for event in events) for name in events[0]}
-    columns["patterns"] = arrays.literal(_array(patterns_of(event["type"])) for event in events)
+    columns["patterns"] = arrays.literal(f"{{{','.join(patterns_of(event['type']))}}}" for event in events)
     return statements.load("outbox", "record").run(columns | {"only": only})
 
 
 def notify() -> None:
     statements.load("outbox", "notify").post({})
-
-
-def _array(words: Sequence[str]) -> str:
-    return "{" + ",".join(words) + "}"
 
 
 def retire_secrets(endpoint_id: int, *, at: datetime, but: int = 0) -> None:
@@ -89,10 +85,8 @@ class Settlement:
 def settle(settlements: Sequence[Settlement]) -> list[Row]:
     """Write these, and let what waited for those that have ended be due; rows of `id endpoint_id tries status` of those
     whose leases held. In the caller's transaction."""
-    columns = {
-        name: arrays.literal(_plain(getattr(one, name)) for one in settlements)
-        for name in Settlement.__dataclass_fields__
-    }
+    names = Settlement.__dataclass_fields__
+    columns = {name: arrays.literal(getattr(one, name) for one in settlements) for name in names}
     settled = statements.load("outbox", "settle").run(columns)
     if ended := [row.id for row in settled if row.status != Status.PENDING]:
         unblock(ended)
@@ -129,10 +123,6 @@ def requeue(message_ids: Sequence[int]) -> int:
     """Let those of these that have ended be sent once more, from a first attempt on; how many that were."""
     ended = Message.objects.filter(pk__in=message_ids, status__in=REPLAYABLE)
     return ended.update(status=Status.PENDING, attempts=0, next_attempt_at=Now(), lease=None, ended_at=None, note="")
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, UUID) else value
 
 
 def hasten(endpoint_id: int) -> None:

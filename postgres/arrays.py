@@ -11,7 +11,7 @@ from uuid import UUID
 
 
 def literal(values: Iterable[Any]) -> str:
-    """One dimension of texts, numbers, booleans, aware moments and None. Raises TypeError for anything else."""
+    """One dimension of texts, numbers, UUIDs, booleans, aware moments and None. Raises TypeError for anything else."""
     return "{" + ",".join(["NULL" if value is None else _element(value) for value in values]) + "}"
 
 
@@ -26,7 +26,7 @@ def _element(value: Any) -> str:
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, bool):
         return "t" if value else "f"
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | UUID):
         return str(value)
     if isinstance(value, datetime) and value.tzinfo is not None:
         return f'"{value.isoformat()}"'
