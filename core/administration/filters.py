@@ -149,10 +149,7 @@ def by_day(column: str, *, leads: bool = False) -> type[admin.SimpleListFilter]:
     """A filter by the day of a column, in place of a date hierarchy, which reads the whole table for its choices. Of a
     column that grows together with the ids it `leads`: it finds a day by its ids."""
 
-    class ByDay(_ByDay):
-        pass
-
     name = column.rpartition("__")[2]
-    ByDay.title, ByDay.parameter_name = name.removesuffix("_at").replace("_", " "), f"{name}_day"
-    ByDay.column, ByDay.leads = column, leads
-    return ByDay
+    title = name.removesuffix("_at").replace("_", " ")
+    own = {"title": title, "parameter_name": f"{name}_day", "column": column, "leads": leads}
+    return type("ByDay", (_ByDay,), own)
