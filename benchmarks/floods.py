@@ -157,7 +157,7 @@ def _delivery(secret: str, *, padding: int = 0) -> bytes:
     number = next(_numbers)
     commits = [{"id": "0" * 40, "message": "m" * 900}] * (padding // 1000)
     body = json.dumps({"zen": "Anything added dilutes everything else.", "n": number, "commits": commits}).encode()
-    signed = configs.config_of(Source.GITHUB).sign(
+    signed = configs.CONFIGS[Source.GITHUB].sign(
         body,
         secret=secret,
         event_type="test_event",

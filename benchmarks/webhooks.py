@@ -129,7 +129,7 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reque
 def _request(secret: str) -> bytes:
     number = next(_numbers)
     body = b'{"n":%d,' % number + _body()[1:]
-    signed = configs.config_of(Source.GITHUB).sign(
+    signed = configs.CONFIGS[Source.GITHUB].sign(
         body,
         secret=secret,
         event_type="push",

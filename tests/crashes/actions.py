@@ -15,7 +15,7 @@ from scheduling.queries.functions import Dispatch, Holder
 from tests.jobs.limits.integration.sample import SLOW
 from webhooks.domain.deliveries import Source
 from webhooks.operations import ingest
-from webhooks.operations.secrets import read_keys
+from webhooks.sources import configs
 from webhooks.sources.requests import Request
 
 LIMITS = (SLOW,)  # declared where this is imported
@@ -115,8 +115,9 @@ def fire() -> None:
 def receive(*, body: dict[str, Any], headers: dict[str, str]) -> None:
     """Take a delivery in."""
     request = Request(body=json.dumps(body).encode(), headers=headers, query={})
-    keys = read_keys(Source.GITHUB)
-    ingest.keep([ingest.judge(Source.GITHUB, request, keys=keys, address=None, now=clock.now())])
+    verified = ingest.verify_anew(Source.GITHUB, request, now=clock.now())
+    opened = configs.opened(Source.GITHUB, request, verified=verified)
+    ingest.keep([ingest.delivery(Source.GITHUB, request, verified, opened, address=None, now=clock.now())])
 
 
 def _holder(cluster_id: str) -> Holder:

@@ -38,11 +38,11 @@ from webhooks.http import admission, child_process
 from webhooks.http.admission import MOST_ADDRESSES, Admissions, admit
 from webhooks.http.batches import BatchWriter, Refusals
 from webhooks.operations import ingest, secrets
-from webhooks.operations.ingest import Kept, Refused, Signed, Verdict
+from webhooks.operations.ingest import Kept, Refused, Verdict
 from webhooks.queries.inbox import NewDelivery
 from webhooks.sources import configs
 from webhooks.sources.configs import Opened, opened
-from webhooks.sources.requests import Request
+from webhooks.sources.requests import Request, Verified
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Webhooks:
         if source is None:
             await self._app(scope, receive, send)
             return
-        body = admission.Body(receive, limit=configs.config_of(source).body_limit)
+        body = admission.Body(receive, limit=configs.CONFIGS[source].body_limit)
         try:
             answer = await self._serve(_call(source, scope), body)
         except ClientGone:
@@ -165,7 +165,7 @@ class Webhooks:
             raise errors.BadSignature(reason="retired_secret")
         return kept
 
-    async def _signed(self, call: _Call, request: Request) -> Signed:
+    async def _signed(self, call: _Call, request: Request) -> Verified:
         """By the secrets that this process knows; if none of them fits, by those that the database has now."""
         if keys := secrets.known_keys(call.source):
             verify = partial(ingest.verify, call.source, request, keys=keys, now=_now())
@@ -236,7 +236,7 @@ def _query(scope: Scope) -> Mapping[str, str]:
 def _check_head(call: _Call) -> None:
     if call.method != "POST":
         raise errors.MethodNotAllowed
-    sender = configs.config_of(call.source)
+    sender = configs.CONFIGS[call.source]
     if _announced(call) > sender.body_limit:
         raise errors.TooLarge(limit=sender.body_limit)
     media = call.headers.get("content-type", sender.media_types[0]).partition(";")[0].strip().lower()
@@ -254,18 +254,18 @@ def _limited_by(address: str | None) -> str:
     return f"address:{addresses.network(address) or 'unknown'}"
 
 
-async def _signed_anew(call: _Call, request: Request) -> Signed:
+async def _signed_anew(call: _Call, request: Request) -> Verified:
     return await connections.run(partial(ingest.verify_anew, call.source, request, now=_now()))
 
 
-async def _opened(call: _Call, request: Request, signed: Signed) -> Opened:
+async def _opened(call: _Call, request: Request, signed: Verified) -> Opened:
     if len(request.body) > child_process.LARGE_BYTES:
-        return await child_process.open_in_child(call.source, request, verified=signed.verified)
-    open_body = partial(opened, call.source, request, verified=signed.verified)
+        return await child_process.open_in_child(call.source, request, verified=signed)
+    open_body = partial(opened, call.source, request, verified=signed)
     return open_body() if len(request.body) <= SMALL_BYTES else await connections.run(open_body)
 
 
-def _delivery(call: _Call, request: Request, signed: Signed, opened: Opened) -> NewDelivery:
+def _delivery(call: _Call, request: Request, signed: Verified, opened: Opened) -> NewDelivery:
     return ingest.delivery(call.source, request, signed, opened, address=call.address, now=_now())
 
 

@@ -18,13 +18,12 @@ _MOST_GROUPS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """What a day (UTC) came to: how many entries, by source, and by the ten busiest actors and kinds of actions."""
+    """What a day (UTC) came to: how many entries, by source, and by the ten busiest actors."""
 
     day: date
     entries: int
     sources: tuple[tuple[str, int], ...]
     actors: tuple[tuple[str, int], ...]
-    actions: tuple[tuple[str, str, int], ...]  # source, verb, how many
 
 
 def feed(
@@ -55,7 +54,7 @@ def digest(*, day: date, now: datetime) -> Digest:
     the daily cron, should the two have crossed. Today's is computed each time."""
     stored = ActivityDigest.objects.filter(day=day).first()
     if stored:
-        groups = {name: tuple(map(tuple, stored.digest[name])) for name in ("sources", "actors", "actions")}
+        groups = {name: tuple(map(tuple, stored.digest[name])) for name in ("sources", "actors")}
         return Digest(day=day, entries=stored.digest["entries"], **groups)
     computed = _compute(day)
     if day < now.astimezone(UTC).date():
@@ -92,12 +91,10 @@ def _compute(day: date) -> Digest:
 
     sources = list(count("source"))
     actors = count("actor")[: _MOST_GROUPS + 1]
-    actions = count("source", "verb")[:_MOST_GROUPS]
     named = [(row["actor"], row["entries"]) for row in actors if row["actor"]]
     return Digest(
         day=day,
         entries=sum(row["entries"] for row in sources),
         sources=tuple((row["source"], row["entries"]) for row in sources),
         actors=tuple(named[:_MOST_GROUPS]),
-        actions=tuple((row["source"], row["verb"], row["entries"]) for row in actions),
     )

@@ -48,53 +48,38 @@ class Kept:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signed:
-    """A request whose bytes are its sender's: which of our secrets signed them, or which sandbox's token came along."""
-
-    verified: Verified
-    sandbox: str | None = None
-
-
 def check_head(source: Source, headers: Mapping[str, str], *, now: datetime) -> None:
     """Before the body is read: raise BadSignature for headers that no body could make good, since the signature is
     missing or has another form, or its time is not now."""
     if source is Source.SANDBOX_HOOKS and _bearer(headers):
         return
     try:
-        configs.config_of(source).scheme.verify(Request(headers=headers, body=b""), keys=(), now=now)
+        configs.CONFIGS[source].scheme.verify(Request(headers=headers, body=b""), keys=(), now=now)
     except BadSignature as error:
         if error.reason != "bad_signature":  # that none of no keys fits is all that should be wrong with it
             raise
 
 
-def verify(source: Source, request: Request, *, keys: Sequence[Key], now: datetime) -> Signed:
+def verify(source: Source, request: Request, *, keys: Sequence[Key], now: datetime) -> Verified:
     """By which of these secrets a request is signed. Raises BadSignature, NoSecret."""
     if not keys:
         raise NoSecret(source=source)
-    return Signed(verified=configs.config_of(source).scheme.verify(request, keys=keys, now=now))
+    return configs.CONFIGS[source].scheme.verify(request, keys=keys, now=now)
 
 
-def verify_anew(source: Source, request: Request, *, now: datetime) -> Signed:
+def verify_anew(source: Source, request: Request, *, now: datetime) -> Verified:
     if source is Source.SANDBOX_HOOKS and (token := _bearer(request.headers)):
-        return Signed(verified=Verified(key_id=0), sandbox=secrets.sandbox_of(token))
+        return Verified(key_id=0, sandbox=secrets.sandbox_of(token))
     return verify(source, request, keys=secrets.read_keys(source), now=now)
 
 
-def judge(source: Source, request: Request, *, keys: Sequence[Key], address: str | None, now: datetime) -> NewDelivery:
-    """Verify a request, open it, and say what is to be stored. Raises BadSignature, NoSecret."""
-    signed = verify(source, request, keys=keys, now=now)
-    opened = configs.opened(source, request, verified=signed.verified)
-    return delivery(source, request, signed, opened, address=address, now=now)
-
-
 def delivery(
-    source: Source, request: Request, signed: Signed, opened: Opened, *, address: str | None, now: datetime
+    source: Source, request: Request, verified: Verified, opened: Opened, *, address: str | None, now: datetime
 ) -> NewDelivery:
     """What is to be stored. What is signed and cannot be read is rejected, and stored as it is. Raises BadSignature for
     an event that is too old."""
     _refuse_replay(source, opened.envelope, now=now)
-    delivery_id, sandbox = opened.envelope.delivery_id, signed.sandbox
+    delivery_id, sandbox = opened.envelope.delivery_id, verified.sandbox
     return NewDelivery(
         source=source,
         # An id that no signature vouches for is its sandbox's own: nobody else's delivery counts as its duplicate.
@@ -106,7 +91,7 @@ def delivery(
         body_sha256=opened.digest,
         headers=_stored_headers(request),
         address=address,
-        secret=signed.verified.key_id if sandbox is None else None,
+        secret=verified.key_id if sandbox is None else None,
         sandbox=sandbox,
         occurred_at=opened.envelope.occurred_at,
     )
@@ -133,7 +118,7 @@ def keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
 
 def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None:
     """Where the signature has no time, the signed body's own bounds how long a captured request can be sent again."""
-    if not configs.config_of(source).is_dated_by_body or envelope.occurred_at is None:
+    if not configs.CONFIGS[source].is_dated_by_body or envelope.occurred_at is None:
         return
     oldest = settings.WEBHOOKS["ATLASSIAN_OLDEST_S"]
     if (now - envelope.occurred_at).total_seconds() > oldest:

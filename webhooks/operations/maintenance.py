@@ -27,14 +27,13 @@ from webhooks.models import Delivery
 from webhooks.models.resources import CatalogModel, ModelServer
 from webhooks.operations import attempts
 from webhooks.operations.secrets import live_secrets, unseal
-from webhooks.queries import inbox
+from webhooks.queries import inbox, pages
 
 log = logging.getLogger(__name__)
 # Longer than any wait in a healthy cluster's queue, so that what is merely slow is left alone.
 LATE_S: Final = 120.0
 STUCK_BATCH: Final = 500
 _MOST_DETAILS: Final = 100
-PROCESS: Final = f"{attempts.process.__module__}.{attempts.process.__qualname__}"
 
 
 @scheduling.action(timeout=600, idempotent=True, own_writes=True)
@@ -67,7 +66,7 @@ def reschedule_stuck() -> list[int]:
     One whose run died with its process counts that as a failed attempt, so it does not kill processes for ever. One
     for which not even that can be written stays as it is, and is counted as late.
     """
-    rows = inbox.stuck(function=PROCESS, late_s=LATE_S, limit=STUCK_BATCH)
+    rows = inbox.stuck(function=pages.PROCESS, late_s=LATE_S, limit=STUCK_BATCH)
     failures = scheduling.Failures()
     for row in rows:
         with failures.aside(f"delivery {row.id}"):

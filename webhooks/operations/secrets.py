@@ -67,7 +67,7 @@ def read_keys(source: Source) -> Sequence[Key]:
 def add(source: Source, secret: str | None = None, *, name: str = "", by: User | None = None) -> tuple[Secret, str]:
     """Let a source sign with one more secret; the row, and the secret itself, which was made up if none was given.
     Raises BadSecret: it is not of the sender's form, or lives already."""
-    scheme = configs.config_of(source).scheme
+    scheme = configs.CONFIGS[source].scheme
     plaintext = secret if secret is not None else scheme.new_secret(rng.token_bytes(_SECRET_BYTES))
     scheme.check_secret(plaintext, source=source)
     fingerprint = _SEALER.fingerprint(plaintext)
@@ -198,7 +198,7 @@ def send(
     headers = signed_headers(
         source, body, secret=secret, event_type=event_type, delivery_id=message_id, now=clock.now()
     )
-    url = f"{base_url or settings.WEBHOOKS['OWN_URL']}".rstrip("/") + configs.config_of(source).path
+    url = f"{base_url or settings.WEBHOOKS['OWN_URL']}".rstrip("/") + configs.CONFIGS[source].path
     params = {"event": event_type} if source is Source.CONFLUENCE and event_type else None
     try:
         answer = httpx.post(url, content=body, headers=headers, params=params, timeout=_TIMEOUT_S, trust_env=False)
@@ -212,9 +212,7 @@ def send(
 def signed_headers(
     source: Source, body: bytes, *, secret: str, event_type: str, delivery_id: str, now: datetime
 ) -> dict[str, str]:
-    signed = configs.config_of(source).sign(
-        body, secret=secret, event_type=event_type, delivery_id=delivery_id, now=now
-    )
+    signed = configs.CONFIGS[source].sign(body, secret=secret, event_type=event_type, delivery_id=delivery_id, now=now)
     return {"Content-Type": "application/json", **signed}
 
 

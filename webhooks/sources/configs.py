@@ -57,10 +57,6 @@ def find(name: str) -> Source:
         raise UnknownSource(source=name, known=", ".join(Source)) from None
 
 
-def config_of(source: Source) -> SourceConfig:
-    return CONFIGS[source]
-
-
 def _github_type(parsed: Parsed) -> str:
     """The event's name, and the body's `action` where it has one: `push`, `issues.opened`."""
     action = parsed.body.get("action")
@@ -223,7 +219,7 @@ def opened(source: Source, request: Request, *, verified: Verified) -> Opened:
     digest = hashlib.sha256(request.body).digest()
     try:
         document = bodies.parse(request.body, content_type=request.headers.get("content-type", "")).document
-        envelope = config_of(source).envelope(request, document, verified=verified)
+        envelope = CONFIGS[source].envelope(request, document, verified=verified)
     except (NotJson, BadEnvelope) as error:
         unread = Envelope(delivery_id=f"sha256:{digest.hex()}", event_type="", occurred_at=None)
         return Opened(envelope=unread, digest=digest, rejected=error.message[:_LONGEST_REASON])

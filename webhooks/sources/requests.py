@@ -44,10 +44,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """The bytes are the sender's. `signed_at` is the moment that is signed with them, where the scheme has one."""
+    """The bytes are the sender's: which of our secrets signed them (0: none), or which `sandbox`'s token came along.
+    `signed_at` is the moment that is signed with them, where the scheme has one."""
 
     key_id: int
     signed_at: datetime | None = None
+    sandbox: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ def _context(request: HttpRequest, source: Source, form: SecretForm) -> dict[str
     return {
         "source": source,
         "url": _url(request, source),
-        "sender": configs.config_of(source),
+        "sender": configs.CONFIGS[source],
         "secrets": pages.secrets(source),
         "form": form,
         "retire_form": RetireForm(),
@@ -101,7 +101,7 @@ def _context(request: HttpRequest, source: Source, form: SecretForm) -> dict[str
 
 def _url(request: HttpRequest, source: Source) -> str:
     """Where the sender is to post to, as this browser reaches the farm."""
-    return request.build_absolute_uri(configs.config_of(source).path)
+    return request.build_absolute_uri(configs.CONFIGS[source].path)
 
 
 HOOKS = Source.SANDBOX_HOOKS
@@ -120,7 +120,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
     with transaction.atomic():
         row, token = operations.create_token(form.cleaned_data["sandbox"], expires_at=expires_at)
         audit.record(people.person(request), row, f"Made a token of the sandbox {row.sandbox}")
-    url = request.build_absolute_uri(configs.config_of(HOOKS).path)
+    url = request.build_absolute_uri(configs.CONFIGS[HOOKS].path)
     return render(request, "webhooks/token_added.html", {"row": row, "token": token, "url": url, "source": HOOKS})
 
 

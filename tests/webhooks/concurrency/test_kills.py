@@ -63,7 +63,7 @@ class Adapter:
     def _send(self, client: httpx.Client, name: str, headers: dict[str, str], body: bytes) -> None:
         while name not in self.answered:
             try:
-                answer = client.post(configs.config_of(Source.GITHUB).path, content=body, headers=headers)
+                answer = client.post(configs.CONFIGS[Source.GITHUB].path, content=body, headers=headers)
             except httpx.TransportError:
                 with self._lock:
                     self.cut_off += 1
@@ -80,7 +80,7 @@ def issue(number: int, secret: str) -> tuple[str, dict[str, str], bytes]:
     numbers = {"issue__id": number, "issue__number": number, "repository__id": 1 + number % 10}
     body = json.dumps(changed(OPENED, **numbers)).encode()
     name = f"delivery-{number}"
-    signed = configs.config_of(Source.GITHUB).sign(
+    signed = configs.CONFIGS[Source.GITHUB].sign(
         body, secret=secret, event_type="issues", delivery_id=name, now=datetime.now(UTC)
     )
     return name, {"Content-Type": "application/json", **signed}, body

@@ -26,7 +26,7 @@ class Given:
     @property
     def path(self) -> str:
         """Where it goes."""
-        return configs.config_of(self.source).path
+        return configs.CONFIGS[self.source].path
 
 
 def make_secrets() -> dict[Source, str]:
@@ -46,7 +46,7 @@ def signed(
 ) -> Given:
     """A request signed as the source signs; further headers by name, with _ for -."""
     given = body if isinstance(body, bytes) else json.dumps(body).encode()
-    made = configs.config_of(source).sign(
+    made = configs.CONFIGS[source].sign(
         given,
         secret=secret,
         event_type=event_type,

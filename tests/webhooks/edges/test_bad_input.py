@@ -93,7 +93,7 @@ class TestEverySource:
     def test_refuses_a_body_over_its_limit_announced_or_not(
         self, client: httpx.Client, secrets: Secrets, source: Source
     ) -> None:
-        limit = configs.config_of(source).body_limit
+        limit = configs.CONFIGS[source].body_limit
         given = signed(source, b'"' + b"x" * limit + b'"', secrets[source])
 
         def chunks() -> Iterator[bytes]:
@@ -109,11 +109,11 @@ class TestEverySource:
 
     def test_takes_post_alone(self, client: httpx.Client, source: Source) -> None:
         for method in ("GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"):
-            answer = client.request(method, configs.config_of(source).path)
+            answer = client.request(method, configs.CONFIGS[source].path)
             assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
 
     def test_is_at_one_address_alone(self, client: httpx.Client, source: Source) -> None:
-        path = configs.config_of(source).path
+        path = configs.CONFIGS[source].path
         answers = [client.post(other).status_code for other in (f"{path}/", f"{path}x", path.upper(), f"/x{path}")]
         assert answers == [404, 404, 404, 404]
 

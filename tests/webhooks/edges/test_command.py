@@ -15,7 +15,7 @@ from tests.servers import Server
 from tests.shells import Shell
 from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery, SandboxToken, Secret
-from webhooks.sources.configs import config_of
+from webhooks.sources.configs import CONFIGS
 
 
 @pytest.fixture(autouse=True)
@@ -136,5 +136,5 @@ def test_the_hook_of_an_agent_that_the_documents_print() -> None:
     [printed] = documented.blocks("webhooks.md", "json")
     [event] = json.loads(printed)["hooks"]["PostToolUse"]
     [hook] = event["hooks"]
-    assert urlsplit(hook["url"]).path == config_of(Source.SANDBOX_HOOKS).path
+    assert urlsplit(hook["url"]).path == CONFIGS[Source.SANDBOX_HOOKS].path
     assert hook["headers"] == {"Authorization": "Bearer $FARM_TOKEN"}

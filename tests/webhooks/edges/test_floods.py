@@ -22,7 +22,7 @@ from webhooks.sources import configs
 pytestmark = pytest.mark.usefixtures("transactional_db")
 Secrets = dict[Source, str]
 
-LIMIT = configs.config_of(Source.GITHUB).body_limit
+LIMIT = configs.CONFIGS[Source.GITHUB].body_limit
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def connected(server: Server) -> Iterator[socket.socket]:
 @contextmanager
 def idle(server: Server, given: Given, *, number: int) -> Iterator[None]:
     """So many connections that announce the largest body there may be, send one byte of it, and wait."""
-    length = configs.config_of(given.source).body_limit
+    length = configs.CONFIGS[given.source].body_limit
     with ExitStack() as stack:
         for _ in range(number):
             stack.enter_context(connected(server)).sendall(head(given, length=length) + b"{")

@@ -157,7 +157,7 @@ def delivered(sample: Sample, body: Any) -> Event | BadEnvelope:
     request = Request(headers=headers, body=b"", query=query)
     verified = Verified(key_id=1, signed_at=as_it_comes.occurred_at)
     try:
-        envelope = configs.config_of(source).envelope(request, body, verified=verified)
+        envelope = configs.CONFIGS[source].envelope(request, body, verified=verified)
     except BadEnvelope as error:
         return error
     if source is Source.SANDBOX_TELEMETRY:

@@ -168,7 +168,7 @@ class TestATestDelivery:
     @pytest.mark.parametrize("source", list(Source))
     def test_has_a_body_of_its_sources_form_that_harms_nothing(self, source: Source) -> None:
         """Signed and taken in as the real thing would be; and nothing handles its type."""
-        sender, now = configs.config_of(source), datetime.now(UTC)
+        sender, now = configs.CONFIGS[source], datetime.now(UTC)
         event_type, text = sample(source, now=now, token="abc")
         secret, body = sender.scheme.new_secret(b"x" * 32), text.encode()
         headers = sender.sign(body, secret=secret, event_type=event_type, delivery_id="msg_1", now=now)

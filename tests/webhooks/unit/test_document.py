@@ -22,7 +22,7 @@ def row(first: str) -> list[str]:
 
 @looped("source", Source)
 def test_names_each_address_with_its_largest_body(source: Source) -> None:
-    sender = configs.config_of(source)
+    sender = configs.CONFIGS[source]
     _, address, _, largest = row(f"`{source}`")
     assert address == f"`{sender.path}`"
     assert largest.startswith(f"{sender.body_limit >> 20} MiB")

@@ -24,7 +24,7 @@ def read(source: Source, document: Any, *, query: dict[str, str] | None = None, 
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = Request(headers=named, body=body, query=query or {})
     signed_at = None if source in UNDATED else SIGNED_AT
-    return configs.config_of(source).envelope(request, document, verified=Verified(key_id=1, signed_at=signed_at))
+    return configs.CONFIGS[source].envelope(request, document, verified=Verified(key_id=1, signed_at=signed_at))
 
 
 def digest(document: Any) -> str:

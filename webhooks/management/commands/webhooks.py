@@ -114,7 +114,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{count} token{'' if count == 1 else 's'} of {sandbox} revoked.")
 
     def _print_secret(self, row: Any, secret: str, *, is_supplied: bool) -> None:
-        path = configs.config_of(configs.find(row.source)).path
+        path = configs.CONFIGS[configs.find(row.source)].path
         self.stdout.write(f"{row.source} may sign with the secret {row.fingerprint}; it posts to {path}.")
         if not is_supplied:
             self.stdout.write("Enter this as the secret at the sender's; it is shown only once:")
