@@ -13,11 +13,10 @@ from ninja import Query, Status
 from accounts import http as people
 from core.api import Calls, Cursor, Deleted, Limit, Sample, caller, refuse_unknown_parameters
 from outbox import operations, protocol, queries
-from outbox.domain.signatures import Wanted
+from outbox.domain.signatures import FIELDS, Wanted
 
 router = Calls(tags=["Outbox"])
 READ, OPERATE, CHANGE = map(people.callers, ("read", "operate", "endpoints"))
-_FIELDS = ("name", "url", "events", "kinds", "with_result", "per_minute")
 
 
 @router.call("get", "/endpoints", auth=READ)
@@ -54,7 +53,7 @@ def create(request: HttpRequest, body: protocol.NewEndpoint) -> Status[protocol.
     what it gets, and is in this answer alone. Takes the scope `endpoints`, and with `with_result` `read` as well. 422
     `bad_url`, `bad_endpoint`; 409 `too_many_endpoints`.
     """
-    wanted = Wanted(**body.model_dump(include={*_FIELDS}))
+    wanted = Wanted(**body.model_dump(include={*FIELDS}))
     _check_results(request, wanted)
     row, secret = operations.create(wanted, by=caller(request), for_farm=body.for_farm)
     return Status(201, _with_secret(row.pk, secret, by=caller(request)))
@@ -80,7 +79,7 @@ def change(request: HttpRequest, endpoint_id: int, body: protocol.ChangedEndpoin
     """
     with transaction.atomic():
         row = operations.operable(endpoint_id, by=caller(request), lock=True)
-        as_it_is = {name: getattr(row, name) for name in _FIELDS}
+        as_it_is = {name: getattr(row, name) for name in FIELDS}
         wanted = Wanted(**as_it_is | body.model_dump(exclude_unset=True))
         _check_results(request, wanted)
         operations.change(endpoint_id, wanted, by=caller(request))

@@ -16,12 +16,11 @@ from core.values import row_id
 from outbox import live_queries, operations, queries
 from outbox.domain.addresses import LONGEST_URL
 from outbox.domain.messages import OF_PEOPLE, PATTERNS, TEST, TYPES, Filter, Status
-from outbox.domain.signatures import LEAST_PER_MINUTE, Wanted
+from outbox.domain.signatures import FIELDS, LEAST_PER_MINUTE, Wanted
 from outbox.errors import CannotReplay, CannotStop, OutboxError
 from outbox.models import Endpoint
 from ratelimits.errors import RateLimited
 
-_FIELDS: Final = ("name", "url", "events", "kinds", "with_result", "per_minute")
 _FAMILIES: Final = {"*": "all events"} | {
     f"{family}.*": f"all of {several}"
     for family, several in (
@@ -64,7 +63,7 @@ class EndpointForm(forms.Form):
         if not self.is_valid():
             return None
         try:
-            return Wanted(**{name: self.cleaned_data[name] for name in _FIELDS})
+            return Wanted(**{name: self.cleaned_data[name] for name in FIELDS})
         except OutboxError as refusal:
             self.refuse(refusal)
             return None
@@ -94,15 +93,12 @@ def _label(pattern: str) -> str:
     return f"{pattern}: {sentence[0].lower()}{sentence[1:].rstrip('.')}"
 
 
-_DONE: Final = {
-    "pause": "It is paused. What happens meanwhile is kept for it.",
-    "resume": "It is active. What was kept for it is being sent.",
-    "disable": "It is disabled. Nothing is kept for it any more.",
-    "test": "A test event is on its way.",
+_ACTIONS: Final[dict[str, tuple[Callable[..., Any], str]]] = {
+    "pause": (operations.pause, "It is paused. What happens meanwhile is kept for it."),
+    "resume": (operations.resume, "It is active. What was kept for it is being sent."),
+    "disable": (operations.disable, "It is disabled. Nothing is kept for it any more."),
+    "test": (operations.send_test, "A test event is on its way."),
 }
-_ACTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "pause": operations.pause, "resume": operations.resume, "disable": operations.disable, "test": operations.send_test,
-}  # fmt: skip
 
 
 @pages.guarded(members_only)
@@ -134,7 +130,7 @@ def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     person = people.person(request)
     row = operations.operable(endpoint_id, by=person)
     data = request.POST if request.method == "POST" else None
-    initial = {name: getattr(row, name) for name in _FIELDS} | {"kinds": ", ".join(row.kinds)}
+    initial = {name: getattr(row, name) for name in FIELDS} | {"kinds": ", ".join(row.kinds)}
     form = EndpointForm(data, is_operator=row.owner_id is None, is_new=False, initial=initial)
     if (wanted := form.wanted() if form.is_bound else None) is not None:
         try:
@@ -181,11 +177,11 @@ def delete(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
     if action not in _ACTIONS:
         raise Http404("There is nothing at this address.")
-    came = _ACTIONS[action](endpoint_id, by=people.person(request))
-    if came == 0:
+    do, done = _ACTIONS[action]
+    if do(endpoint_id, by=people.person(request)) == 0:
         messages.warning(request, "Nothing was sent: it is disabled.")
     else:
-        messages.success(request, _DONE[action])
+        messages.success(request, done)
     return redirect("outbox:endpoint", endpoint_id)
 
 

@@ -126,16 +126,6 @@ def wait_s(*, attempts: int, retry_after_s: float | None, rng: random.Random) ->
     return max(plain, retry_after_s or 0.0)
 
 
-def retry_after_s(status: int, headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """How long a receiver asks to be left alone: the Retry-After of a 429 or 503 (RFC 9110, 10.2.3), in seconds or as a
-    date, a day at most; None if it does not, or nobody can read it. `headers` are named in lower case."""
-    value = headers.get("retry-after", "").strip()
-    if status not in _ASKS_TO_WAIT or not value:
-        return None
-    seconds = float(value) if value.isascii() and value.isdecimal() else _until(value, now=now)
-    return None if seconds is None else min(max(seconds, 0.0), LONGEST_RETRY_AFTER_S)
-
-
 def _until(value: str, *, now: datetime) -> float | None:
     try:
         moment = parsedate_to_datetime(value)
@@ -150,7 +140,7 @@ KEPT_BYTES: Final = 4096  # of an answer; no more of it is read
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a request came to. `status` None: there was no answer, and `error` is the reason, without the address
-    itself, whose path may be a secret."""
+    itself, whose path may be a secret. `headers` are named in lower case."""
 
     status: int | None = None
     error: str = ""
@@ -167,4 +157,10 @@ class Answer:
         return self.body.decode(errors="replace").replace("\x00", "�")
 
     def retry_after_s(self, *, now: datetime) -> float | None:
-        return None if self.status is None else retry_after_s(self.status, self.headers, now=now)
+        """How long a receiver asks to be left alone: the Retry-After of a 429 or 503 (RFC 9110, 10.2.3), in seconds or
+        as a date, a day at most; None if it does not, or nobody can read it."""
+        value = self.headers.get("retry-after", "").strip()
+        if self.status not in _ASKS_TO_WAIT or not value:
+            return None
+        seconds = float(value) if value.isascii() and value.isdecimal() else _until(value, now=now)
+        return None if seconds is None else min(max(seconds, 0.0), LONGEST_RETRY_AFTER_S)

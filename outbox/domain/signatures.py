@@ -81,14 +81,6 @@ def scheme_of(url: str) -> Scheme | None:
     return _SCHEMES.get(url.partition(":")[0])
 
 
-def check_url(url: str) -> None:
-    """Raise BadUrl for what nothing can be sent to."""
-    if (scheme := scheme_of(url)) is None:
-        addresses.host_of(url)
-    else:
-        scheme.check(url)
-
-
 LONGEST_NAME = 100
 LEAST_PER_MINUTE = 0.001  # some more than one a day
 
@@ -105,7 +97,8 @@ class Wanted:
     per_minute: float | None = None
 
     def __post_init__(self) -> None:
-        check_url(self.url)
+        scheme = scheme_of(self.url)
+        (scheme.check if scheme else addresses.host_of)(self.url)
         unknown = sorted(set(self.events) - set(PATTERNS))
         if not self.name.strip() or len(self.name) > LONGEST_NAME or "\x00" in self.name:
             raise BadEndpoint(field="name", reason=f"from 1 to {LONGEST_NAME} characters")
@@ -121,3 +114,6 @@ class Wanted:
         of_farm = [one for one in self.events if one not in {ALL, *OF_PEOPLE}]
         if of_farm:
             raise BadEndpoint(field="events", reason=f"{of_farm[0]} goes to endpoints of the whole farm alone")
+
+
+FIELDS: Final = tuple(Wanted.__dataclass_fields__)

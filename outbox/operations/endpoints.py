@@ -66,7 +66,6 @@ def secrets_of(endpoint_ids: Collection[int]) -> dict[int, list[str]]:
 OPERATE = "outbox.operate_endpoint"
 VIEW = "outbox.view_endpoint"
 CALLBACK = "callback"
-_FIELDS = ("name", "url", "events", "kinds", "with_result", "per_minute")
 
 
 def is_operator(user: User | AnonymousUser | AbstractBaseUser) -> bool:
@@ -144,7 +143,7 @@ def change(endpoint_id: int, wanted: Wanted, *, by: User) -> Endpoint:
     if row.owner_id is not None:
         wanted.for_member()
     columns = _columns(wanted)
-    changed = [name for name in _FIELDS if getattr(row, name) != columns[name]]
+    changed = [name for name in signatures.FIELDS if getattr(row, name) != columns[name]]
     for name in changed:
         setattr(row, name, columns[name])
     row.save(update_fields=changed)

@@ -32,8 +32,8 @@ def test_none_comes_sooner_than_the_receiver_requests(attempts: int, least_s: fl
 @looped(("value", "seconds"), [("120", 120.0), ("-5", None), ("soon", None), ("", None), ("99999999", 86_400.0)])
 def test_a_retry_after_may_be_seconds(value: str, seconds: float | None) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    assert addresses.retry_after_s(503, {"retry-after": value}, now=now) == seconds
-    assert addresses.retry_after_s(500, {"retry-after": value}, now=now) is None
+    assert addresses.Answer(status=503, headers={"retry-after": value}).retry_after_s(now=now) == seconds
+    assert addresses.Answer(status=500, headers={"retry-after": value}).retry_after_s(now=now) is None
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_a_retry_after_may_be_seconds(value: str, seconds: float | None) -> None
 )  # fmt: skip
 def test_a_retry_after_may_be_a_date(value: str, seconds: float | None) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    assert addresses.retry_after_s(429, {"retry-after": value}, now=now) == seconds
+    assert addresses.Answer(status=429, headers={"retry-after": value}).retry_after_s(now=now) == seconds
