@@ -7,7 +7,6 @@ from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.sessions import CookieMiddleware
 from django.conf import settings
-from django.urls import path
 
 from live import errors, protocol
 from live.admission import SHARED, Admission, SameOrigin
@@ -72,5 +71,3 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
 # The consumer finds the person of the session by itself, in a thread of ours: see live.rights.
 application: Any = Admission(SameOrigin(CookieMiddleware(LiveConsumer.as_asgi())))
-
-websocket_urlpatterns = [path("ws/live/", application)]

@@ -7,7 +7,6 @@ What one says unless somebody writes it themselves is of its sender's form and h
 ends as ignored, with all of the way behind it.
 """
 
-import hashlib
 import json
 import secrets as rng
 import threading
@@ -22,6 +21,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from accounts.domain import hashed
 from core import audit
 from core.recent import Recent
 from core.refusal import existing
@@ -150,7 +150,7 @@ _LONGEST = 200
 def create_token(sandbox: str, *, expires_at: datetime | None = None) -> tuple[SandboxToken, str]:
     """A new token of a sandbox: its row, and the token itself."""
     token = f"{PREFIX}{rng.token_urlsafe(32)}"
-    return SandboxToken.objects.create(sandbox=sandbox[:100], token_hash=_hash(token), expires_at=expires_at), token
+    return SandboxToken.objects.create(sandbox=sandbox[:100], token_hash=hashed(token), expires_at=expires_at), token
 
 
 def revoke_tokens(sandbox: str) -> int:
@@ -161,15 +161,10 @@ def revoke_tokens(sandbox: str) -> int:
 def sandbox_of(token: str) -> str:
     """The sandbox whose token this is. Raises BadSignature."""
     unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
-    rows = SandboxToken.objects.filter(unexpired, token_hash=_hash(token), revoked_at=None)
+    rows = SandboxToken.objects.filter(unexpired, token_hash=hashed(token), revoked_at=None)
     row = existing(rows.first() if len(token) <= _LONGEST else None, BadSignature(reason="bad_token"))
     note_use(SandboxToken, [row.pk])
     return row.sandbox
-
-
-def _hash(token: str) -> str:
-    # 256 random bits need no slow hash; and who compares hashes of them learns nothing from the time it takes.
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 _TIMEOUT_S: Final = 15.0

@@ -34,10 +34,11 @@ APPS = (
 SHARED = {"forbidden", "not_found"}
 # What the API answers beside the refusals of jobs; and of those, what only a page does.
 OF_THE_API = {
-    accounts.Unauthorized, accounts.CsrfFailed, accounts.InsufficientScope, api.UnsupportedMediaType,
+    accounts.Unauthorized, accounts.CsrfFailed, accounts.InsufficientScope, alerts.BadRule, alerts.NotFound,
+    api.UnsupportedMediaType,
     bodies.TooLarge, bodies.TooMany, bodies.TooSlow, ratelimits.CountExceedsLimit, RateLimited, values.NotJsonError,
 }  # fmt: skip
-OF_PAGES = {alerts.CannotSend, jobs.LinkRanOut}
+OF_PAGES = {jobs.LinkRanOut}
 
 
 def every_refusal(base: type[Refusal] = Refusal) -> set[type[Refusal]]:
@@ -49,7 +50,7 @@ def every_refusal(base: type[Refusal] = Refusal) -> set[type[Refusal]]:
 
 def of_the_api() -> set[type[Refusal]]:
     """What a call of the API may be answered."""
-    apps = every_refusal(jobs.JobsError) | every_refusal(outbox.OutboxError) | every_refusal(alerts.AlertsError)
+    apps = every_refusal(jobs.JobsError) | every_refusal(outbox.OutboxError)
     return apps - OF_PAGES | OF_THE_API
 
 

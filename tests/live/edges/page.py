@@ -4,11 +4,10 @@ import json
 from typing import Any, ClassVar
 
 from asgiref.testing import ApplicationCommunicator
-from channels.routing import URLRouter
 from django.conf import settings
 from django.test import Client
 
-from live.routing import websocket_urlpatterns
+from live.routing import application
 from postgres import connections
 
 _WITHIN_S = 10
@@ -39,7 +38,7 @@ class Page:
             "subprotocols": [],
             "client": None if address is None else (address, 50_000),
         }
-        communicator: Any = ApplicationCommunicator(URLRouter(websocket_urlpatterns), scope)  # type: ignore[no-untyped-call]  # asgiref's tests have no types
+        communicator: Any = ApplicationCommunicator(application, scope)  # type: ignore[no-untyped-call]  # asgiref's tests have no types
         await communicator.send_input({"type": "websocket.connect"})
         answer = await communicator.receive_output(timeout=_WITHIN_S)
         assert answer["type"] == "websocket.accept", answer

@@ -23,7 +23,7 @@ from tests.webhooks.integration.variants import (
     without_two,
 )
 from webhooks.domain.deliveries import Source
-from webhooks.domain.parts import ABSENT, ANY, LIST, OBJECT, OBJECTS, Kind, Part
+from webhooks.domain.parts import ABSENT, ANY, OBJECT, OBJECTS, Kind, Part
 from webhooks.errors import BadEnvelope, BadPayload
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
@@ -131,7 +131,7 @@ def _read_of(body: Any, path: str, kind: Kind[Any]) -> str:
     is read as a whole."""
     before, _, after = path.partition(".0.")
     if after:
-        items = Part(body, unread=[]).get(before, LIST)
+        items = Part(body, unread=[]).get(before, OBJECTS)
         return _read_of(items[0], after, kind) if items else ""
     found = Part(body, unread=[]).look(path, kind)
     if kind in (OBJECT, OBJECTS):
