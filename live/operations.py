@@ -125,8 +125,15 @@ class _Outgoing:
                 self._task = self.loop.create_task(self._send(topics), name="live: publish")
 
     async def _send(self, topics: Sequence[str]) -> None:
+        """Never raises: what goes wrong is logged."""
         try:
-            await _send_on_loop(topics, self.origin)
+            layer = get_channel_layer()
+            if isinstance(layer, NotifyChannelLayer):
+                await connections.run(_send, topics, self.origin)
+            else:
+                await _send_by(layer, topics, self.origin)
+        except Exception as error:
+            _log_error(error)
         finally:
             self._task = None
 
@@ -176,18 +183,6 @@ def _post(layer: Any, topics: Sequence[str], origin: str) -> bool:
     """Whether the connection that listens has them now."""
     messages = topic_names.messages(topics, origin=origin)
     return isinstance(layer, NotifyChannelLayer) and layer.post(group=topic_names.GROUP, messages=messages)
-
-
-async def _send_on_loop(topics: Sequence[str], origin: str) -> None:
-    """Send them from an event loop. Never raises: what goes wrong is logged."""
-    try:
-        layer = get_channel_layer()
-        if isinstance(layer, NotifyChannelLayer):
-            await connections.run(_send, topics, origin)
-        else:
-            await _send_by(layer, topics, origin)
-    except Exception as error:
-        _log_error(error)
 
 
 async def _send_by(layer: Any, topics: Sequence[str], origin: str) -> None:
