@@ -61,14 +61,15 @@ def database(
     }
 
 
-def bounded(database: dict[str, Any], *, lock_s: float, idle_s: float) -> None:
-    """Let sessions that this process opens from now on wait for a lock, and idle in a transaction, for at most so
+def bounded(database: dict[str, Any], *, idle_s: float, lock_s: float | None = None) -> None:
+    """Let sessions that this process opens from now on idle in a transaction, and wait for a lock, for at most so
     many seconds: a process that is stopped keeps what it has locked, and each who waits for that takes a thread and a
     session from others. What `database`, an entry of DATABASES, says of them itself counts; behind a pooler that
     refuses startup options nothing is done."""
     if options := database["OPTIONS"].get("options"):
-        database["LOCK_S"] = lock_s
-        bounds = {"lock_timeout": lock_s, "idle_in_transaction_session_timeout": idle_s}
+        bounds = {"idle_in_transaction_session_timeout": idle_s}
+        if lock_s is not None:
+            database["LOCK_S"] = bounds["lock_timeout"] = lock_s
         database["OPTIONS"]["options"] = f"{' '.join(f'-c {k}={v * 1000:.0f}' for k, v in bounds.items())} {options}"
 
 

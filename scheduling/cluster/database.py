@@ -2,12 +2,15 @@
 
 from collections.abc import Collection
 from contextlib import suppress
+from math import inf
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, connection, connections
 
+from postgres import configuration
 from postgres import connections as farm_connections
 from postgres.statements import Params, Statement
+from scheduling.domain.clusters import SILENT_S
 from scheduling.domain.states import Kind
 
 # Small tables are read as a whole, and that locks the whole table against the neighbours' writes: ten counters, 1,029
@@ -23,13 +26,15 @@ def keep_connections(kind: Kind) -> None:
     closes what is old: with CONN_MAX_AGE = 0 that is a new connection for each task (140 a second in place of 660)."""
     for wrapper in connections.all():
         wrapper.settings_dict["OPTIONS"] = wrapper.settings_dict["OPTIONS"] | {"pool": False}
-        wrapper.settings_dict.update({"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True})
+        wrapper.settings_dict.update({"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True, "LOCK_S": inf})
     _begin_with(_READ_BY_INDEX if kind is Kind.MUTATION else "")
 
 
 def plan_by_index() -> None:
-    """Prepare this process, before its first connection, to look at the queue."""
+    """Prepare this process, before its first connection, to look at the queue. Who waits for a lock here shows no sign
+    of life, and would be replaced with all that its workers run."""
     _begin_with(f"{_READ_BY_INDEX} {_NO_BITMAPS}")
+    configuration.bounded(connection.settings_dict, lock_s=SILENT_S / 4, idle_s=SILENT_S)
 
 
 def connect() -> None:

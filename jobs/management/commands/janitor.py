@@ -21,7 +21,7 @@ from jobs.domain.presence import EVERY_S, Part
 from jobs.operations.workers import Presence
 from observing import numbers
 from outbox import operations as outbox
-from postgres import embedded
+from postgres import configuration, embedded
 from postgres.deadline import end_within
 from postgres.reachability import explain_unreachable
 
@@ -45,6 +45,8 @@ class Command(BaseCommand):
         """Sweep, sleep until something is due (three seconds at most), and so on."""
         if metrics:
             numbers.expose(metrics, token=settings.METRICS_TOKEN, render=_numbers)  # a long sweep holds nobody up
+        # As in web processes (jobfarm/asgi.py): what a stopped one has locked is free again before a lease is over.
+        configuration.bounded(connections["default"].settings_dict, idle_s=max(1.0, settings.JOBFARM["LEASE_S"] / 4))
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, partial(_stop, stop))

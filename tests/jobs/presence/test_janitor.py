@@ -5,12 +5,16 @@ import re
 import signal
 import time
 from datetime import timedelta
+from unittest.mock import ANY
 
+import psycopg
 import pytest
 from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
+from jobs import operations
 from jobs.models import Process
+from postgres import connections
 from tests import farm
 from tests.jobs.presence import running
 from tests.servers import serve
@@ -53,6 +57,26 @@ class TestAFrozenJanitor:
                 ),
                 what="the end of the finding",
             )
+
+
+    def test_lets_go_of_what_it_was_taking_back_and_takes_back_more_when_it_goes_on(self) -> None:
+        farm.kind()
+        mine, its = farm.submit(2)
+        worker = farm.worker()
+        claimed = [farm.claim_one(worker) for _ in (mine, its)]
+        with running.janitor(JOBFARM_LEASE_S="8", JOBFARM_HEARTBEAT_S="4") as janitor:  # so it keeps a lock for 2 s
+            with psycopg.connect(connections.conninfo()) as session:
+                session.execute("LOCK TABLE jobs_attempt IN EXCLUSIVE MODE")
+                farm.expire_lease(mine)
+                farm.until(farm.waiting_for_locks, what="the janitor, which has locked the job by then")
+                os.kill(janitor.pid, signal.SIGSTOP)
+            try:
+                farm.until(lambda: operations.sweep().taken_back, within_s=15, what="the job's row")
+            finally:
+                os.kill(janitor.pid, signal.SIGCONT)
+            farm.expire_lease(its)
+            farm.until(lambda: farm.status(its) == "pending", within_s=15, what="the janitor")
+        assert [farm.history(job) for job in claimed] == [[(1, "lost", worker.name, ANY)]] * 2
 
 
 class TestAKilledJanitor:

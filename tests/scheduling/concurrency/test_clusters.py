@@ -8,18 +8,23 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 from django.db import connection, transaction
 from django.db.models import F, Q
+from django.db.models.functions import Now
 from django.utils import timezone
 from django_q.models import OrmQ, Schedule, Task
 from django_q.status import Stat
 from django_q.tasks import async_task
 
+from postgres import connections
 from scheduling import operations as scheduling
-from scheduling.models import Cluster, Due, ScheduledFunction
+from scheduling import registry
+from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 from scheduling.operations.functions import insert, new
 from tests.effort import share
+from tests.farm import waiting_for_locks
 from tests.scheduling.concurrency.conftest import marks
 from tests.scheduling.concurrency.support import (
     Supervisor,
@@ -38,6 +43,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 ENDLESS_GRACE = {"SCHEDULING_GRACE_S": "1000"}  # who waits for it is not back in time, on the slowest machine
 STOPPED_WITHIN_S = 60.0  # a second on a machine that has nothing else to do
 RNG = random.Random(7)
+IDLE_BOUND = "idle_in_transaction_session_timeout"
 BACK_WITHIN_S = 120.0  # 15 s on a machine that has nothing else to do
 
 
@@ -222,6 +228,46 @@ class TestAFrozenCluster:
         assert states() == {"success": 23}
         endings = Counter(Cluster.objects.values_list("role", "ending"))
         assert endings == {("mutations", "frozen"): 1, ("mutations", "stopped"): 2, ("actions", "stopped"): 1}
+
+
+class TestAClusterThatIsStoppedWhole:
+    def test_while_it_fires_a_cron_lets_go_of_that_and_fires_on_when_it_continues(self) -> None:
+        with supervisor("--mutations") as one:
+            with psycopg.connect(connections.conninfo()) as session:
+                session.execute("LOCK TABLE scheduling_scheduledfunction IN EXCLUSIVE MODE")
+                Cron.objects.create(
+                    name="c", function=registry.dotted_name(sample.read_setting), args={"name": IDLE_BOUND},
+                    schedule="every 3600 s", missed="once", overlap="allow", source="person", next_at=Now(),
+                )  # fmt: skip
+                until(waiting_for_locks)
+                stopped = one.everything()
+                for pid in stopped:
+                    kill(pid, signal.SIGSTOP)
+            try:
+                until(lambda: [row.cron_id for row in scheduling.fire_due()] == ["c"])
+            finally:
+                for pid in stopped:
+                    kill(pid, signal.SIGCONT)
+            Cron.objects.update(next_at=Now())
+            until(lambda: states() == {"success": 2}, what=lambda: one.log)
+        results = set(ScheduledFunction.objects.values_list("result", flat=True))
+        assert results == {"0"}, "a mutation may idle for its own reasons"
+
+
+class TestALockedTable:
+    def test_is_no_reason_to_kill_a_cluster_and_what_it_runs(self, tmp_path: Path) -> None:
+        end = tmp_path / "end"
+        with supervisor("--actions") as one:
+            long = scheduling.run_after(0, sample.append_and_wait, path=str(tmp_path / "x"), line="x", until=str(end))
+            until(lambda: state_of(long) == "in_progress")
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("LOCK TABLE scheduling_cluster IN EXCLUSIVE MODE")
+                # For longer than it takes to be called frozen.
+                until(Cluster.objects.filter(last_seen_at__lt=Now() - timedelta(seconds=13)).exists)
+            end.touch()
+            until(all_ended, what=lambda: one.log)
+        assert state_of(long) == "success"
+        assert list(Cluster.objects.values_list("ending", flat=True)) == ["stopped"]
 
 
 class TestAClusterThatComesAfterAnOutage:

@@ -235,6 +235,14 @@ def nothing() -> None:
 
 
 @mutation
+def read_setting(*, name: str) -> str:
+    """What the session of a mutation has for a parameter of the server."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting(%s)", [name])
+        return str(cursor.fetchone()[0])
+
+
+@mutation
 def count_group() -> int:
     """Read a table and write one row of it."""
     group = Group.objects.create(name=f"{os.getpid()}-{time.monotonic_ns()}")
