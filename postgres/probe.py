@@ -16,6 +16,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from postgres import connections, descriptors, hosts, statements
+from postgres.errors import PostgresError
 
 WITHIN_S: Final = 1.8  # for /health/ready, which answers within 2 s
 _READ_ONLY: Final = "25006"
@@ -52,6 +53,14 @@ def probe(conninfo: str | None = None, *, within_s: float = WITHIN_S) -> Verdict
     finally:
         for attempt in attempts:
             attempt.finish()
+
+
+def takes_writes() -> bool:
+    """Whether the database of Django does."""
+    try:
+        return probe() is Verdict.WRITABLE
+    except PostgresError:  # the embedded server is away
+        return False
 
 
 def _first_connected(attempts: list[pq.abc.PGconn], deadline: float) -> pq.abc.PGconn | None:

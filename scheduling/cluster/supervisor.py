@@ -23,8 +23,6 @@ from observing.numbers import FunctionCounts
 from postgres import embedded, probe
 from postgres.connections import close_before_fork
 from postgres.deadline import end_within
-from postgres.errors import PostgresError
-from postgres.probe import Verdict
 from scheduling.cluster import pool, process_group
 from scheduling.cluster.dispatcher import Dispatcher
 from scheduling.cluster.process_group import Pulse
@@ -161,7 +159,7 @@ class Supervisor:
             return None
         life.check_at = now + CHECK_S
         why = why_frozen(life.pulse.vitals(), age_s=now - max(life.began_at, life.judged_from))
-        if why is not None and not _takes_writes():
+        if why is not None and not probe.takes_writes():
             # Everybody waits for it; begin anew when it is back.
             life.judged_from, life.check_at, why = time.monotonic(), time.monotonic() + MARGIN_S, None
         # Twice in a row: one that waited for the database goes on a moment after that does.
@@ -187,10 +185,3 @@ class Supervisor:
         until = time.monotonic() + (_PAUSES.plain_s(self._deaths - 1) if self._deaths > 1 else 0.0)
         while time.monotonic() < until and not self._must_stop:
             self._signals.wait(TICK_S)
-
-
-def _takes_writes() -> bool:
-    try:
-        return probe.probe() is Verdict.WRITABLE
-    except PostgresError:  # the embedded server is away
-        return False

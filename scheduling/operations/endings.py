@@ -14,7 +14,7 @@ import psycopg
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from core.refusal import Refusal
-from postgres import transactions
+from postgres import probe, transactions
 from postgres.errors import causes
 from scheduling.domain.states import Status
 from scheduling.errors import OutcomeUnknown, SomeFailed
@@ -78,6 +78,12 @@ def is_away(error: BaseException) -> bool:
 def is_short(error: BaseException) -> bool:
     """Whether `error` says that the server is there and short of something: its disk is full, say."""
     return any((getattr(cause, "sqlstate", None) or "").startswith(_SHORT) for cause in causes(error))
+
+
+def is_shutdown(error: BaseException) -> bool:
+    """Whether the server ended the session since it shuts down, and not that session alone."""
+    is_ended = any(isinstance(cause, psycopg.errors.AdminShutdown) for cause in causes(error))
+    return is_ended and not probe.takes_writes()
 
 
 def is_refused_for_now(error: BaseException) -> bool:

@@ -60,7 +60,7 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
     queue, longer each time, and after SCHEDULING["MOST_COLLISIONS"] it is failed. It also waits after an error that is
     the server's own (its disk is full). Any other error rolls everything back and is recorded by a transaction of its
     own. If its connection is lost nothing is recorded, since it may have committed: its row is in the queue if not. In
-    the function itself that is counted as a death of its process is.
+    the function itself that is counted as a death of its process is, unless the server shut down.
     """
     if _is_gone(dispatch):
         return False
@@ -249,7 +249,8 @@ def _roll_back(run: _Run, error: BaseException) -> None:
     elif endings.is_away(error) and (run.session is None or run.session.closed):
         log.warning("The database went away during mutation #%s: %s", run.dispatch.id, error)
         connections.close_all()
-        if run.session is not None:  # it may itself end the server's process each time, by the memory that it takes
+        # It may itself end the server's process each time, by the memory that it takes.
+        if run.session is not None and not endings.is_shutdown(error):
             _until_it_holds(lambda: process_died(run.dispatch.id, by=run.by, error=error))
     else:
         _fail(run, error)

@@ -2,15 +2,20 @@
 
 import os
 import socket
+import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
+import psycopg
 import pytest
 from django.db import OperationalError, connection
 
-from postgres import clock
+from postgres import clock, connections
 from scheduling import operations as scheduling
 from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations import clusters
+from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BREAKS: list[None] = []  # as many runs as are to be broken off
@@ -36,6 +41,12 @@ def is_broken_off() -> None:
             line.shutdown(socket.SHUT_RDWR)
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
+
+
+@scheduling.mutation
+def waits() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(60)")
 
 
 @scheduling.mutation
@@ -93,3 +104,35 @@ def test_a_mutation_whose_every_run_ends_its_session_is_failed_with_that_error()
     assert row.status == "failed"
     assert "OperationalError" in (row.error or "")
     assert not Due.objects.exists()
+
+
+@pytest.mark.parametrize(("is_shut_down", "status"), [(True, "pending"), (False, "failed")])
+def test_a_mutation_during_which_the_server_shuts_down_is_run_again_however_often(
+    is_shut_down: bool, status: str
+) -> None:
+    made = scheduling.run_after(0, waits)
+    for _ in range(3):
+        Due.objects.update(next_at=clock.now())
+        is_over = threading.Event()
+        with ThreadPoolExecutor(1) as threads:
+            ending = threads.submit(end_sessions, is_over, is_shut_down=is_shut_down)
+            with suppress(OperationalError):  # the end of the cluster in this process cannot be written
+                scheduling.run_due()
+            is_over.set()
+        ending.result()
+
+    assert ScheduledFunction.objects.get(pk=made.pk).status == status
+
+
+def end_sessions(is_over: threading.Event, *, is_shut_down: bool) -> None:
+    """End the session that waits, as its server does that shuts down: nobody comes in until `is_over`, or for a while."""
+    name = connection.settings_dict["NAME"]
+    waiting = "FROM pg_stat_activity WHERE datname = %s AND wait_event = 'PgSleep'"
+    with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as session:
+        farm.until(lambda: session.execute(f"SELECT {waiting}", [name]).rowcount)
+        session.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS {not is_shut_down}')
+        try:
+            session.execute(f"SELECT pg_terminate_backend(pid) {waiting}", [name])
+            is_over.wait(5)
+        finally:
+            session.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
