@@ -126,7 +126,7 @@ def _give_up(cluster_id: UUID, *, ran_by: str | None) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """Counts are of the last day, and stop at 1,000. `clusters`: those heard of within ten seconds. `late`: what is not
-    begun 15 s after its time. `colliding`: the pending mutations that collided most. `overdue`: crons that should have
+    begun 15 s after its time; `longest`: mutations that have run for as long, five at most. `colliding`: the pending mutations that collided most. `overdue`: crons that should have
     fired a minute ago; `unfirable`: those that the scheduler paused, because they could not be fired; `failing`: those
     whose last firing failed; 20 of each at most."""
 
@@ -136,6 +136,7 @@ class Health:
     frozen: int
     unknown: int
     failed: int
+    longest: Sequence[str]
     colliding: tuple[Row, ...] = ()
     overdue: tuple[Cron, ...] = ()
     unfirable: tuple[Cron, ...] = ()

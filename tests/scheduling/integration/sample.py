@@ -243,6 +243,13 @@ def read_setting(*, name: str) -> str:
 
 
 @mutation
+def sleep() -> None:
+    """Be long in one statement."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(60)")
+
+
+@mutation
 def count_group() -> int:
     """Read a table and write one row of it."""
     group = Group.objects.create(name=f"{os.getpid()}-{time.monotonic_ns()}")

@@ -1,8 +1,10 @@
 """Mutations that come to nothing again and again: what becomes of them, and where that is seen."""
 
 import random
+import re
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -16,10 +18,11 @@ from prometheus_client import generate_latest
 
 from core.backoff import Backoff
 from jobfarm import metrics, scheduler_health
+from jobfarm.findings import Finding
 from postgres import clock, connections
 from scheduling import operations as scheduling
 from scheduling.models import Due, ScheduledFunction
-from scheduling.operations import runner
+from scheduling.operations import clusters, runner
 from scheduling.queries.functions import Holder
 from tests import farm
 from tests.scheduling.integration import sample
@@ -95,6 +98,28 @@ class TestAMutationThatAlwaysCollides:
         assert 'jobfarm_mutation_collisions{function="tests.scheduling.integration.sample.collide"' in measured
         assert "could not serialize" in measured
         assert any("keep colliding" in finding.sentence for finding in scheduler_health.scheduler())
+
+
+class TestAMutationThatRunsForLong:
+    def test_is_named_by_the_doctor_where_others_are_late_and_fails_as_that_says(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(clusters, "LATE", timedelta(seconds=0.2))
+        long, late = scheduling.run_after(0, sample.sleep), scheduling.run_after(0, sample.nothing)
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(connections.released()(scheduling.run_due), limit=1)
+            name = f"{long.function} #{long.pk} for [0-9]+ s by backend ([0-9]+)"
+            [pid] = farm.until(lambda: [found[1] for one in late_findings() if (found := re.search(name, one.remedy))])
+            assert late_findings()[0].sentence.startswith("Scheduled functions that are late: 1,")
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_cancel_backend(%s)", [int(pid)])
+            assert running.result() == 0
+        assert (stored(long).status, stored(late).status) == ("failed", "pending")
+        assert "QueryCanceled" in (stored(long).traceback or "")
+
+
+def late_findings() -> list[Finding]:
+    return [each for each in scheduler_health.scheduler() if "are late" in each.sentence]
 
 
 class TestAMutationThatChangesItsOwnRow:

@@ -16,6 +16,7 @@ from scheduling import operations as scheduling
 from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations import clusters
 from tests import farm
+from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BREAKS: list[None] = []  # as many runs as are to be broken off
@@ -41,12 +42,6 @@ def is_broken_off() -> None:
             line.shutdown(socket.SHUT_RDWR)
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
-
-
-@scheduling.mutation
-def waits() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_sleep(60)")
 
 
 @scheduling.mutation
@@ -110,7 +105,7 @@ def test_a_mutation_whose_every_run_ends_its_session_is_failed_with_that_error()
 def test_a_mutation_during_which_the_server_shuts_down_is_run_again_however_often(
     is_shut_down: bool, status: str
 ) -> None:
-    made = scheduling.run_after(0, waits)
+    made = scheduling.run_after(0, sample.sleep)
     for _ in range(3):
         Due.objects.update(next_at=clock.now())
         is_over = threading.Event()
