@@ -126,9 +126,10 @@ def _give_up(cluster_id: UUID, *, ran_by: str | None) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """Counts are of the last day, and stop at 1,000. `clusters`: those heard of within ten seconds. `late`: what is not
-    begun 15 s after its time; `longest`: mutations that have run for as long, five at most. `colliding`: the pending mutations that collided most. `overdue`: crons that should have
-    fired a minute ago; `unfirable`: those that the scheduler paused, because they could not be fired; `failing`: those
-    whose last firing failed; 20 of each at most."""
+    begun 15 s after its time, in `late_queues`; `longest`: mutations that have run for as long, five at most.
+    `colliding`: the pending mutations that collided most. `overdue`: crons that should have fired a minute ago;
+    `unfirable`: those that the scheduler paused, because they could not be fired; `failing`: those whose last firing
+    failed; 20 of each at most."""
 
     clusters: tuple[Cluster, ...]
     late: int
@@ -136,6 +137,7 @@ class Health:
     frozen: int
     unknown: int
     failed: int
+    late_queues: Sequence[str]
     longest: Sequence[str]
     colliding: tuple[Row, ...] = ()
     overdue: tuple[Cron, ...] = ()

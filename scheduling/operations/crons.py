@@ -4,6 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ParamSpec, overload
@@ -116,8 +117,8 @@ def sync_crons() -> None:
     """
     with transaction.atomic():
         now = clock.now()
-        # In one order; without the arguments: one that cannot be read keeps no cluster from starting.
-        rows = {row.pk: row for row in Cron.objects.select_for_update().defer("args").order_by("name")}
+        # In one order; without what may be there and cannot be read: it keeps no cluster from starting.
+        rows = {row.pk: row for row in Cron.objects.select_for_update().defer("args", "next_at").order_by("name")}
         for name, declared in sorted(_declared.items()):
             _sync(declared, rows.get(name), now=now)
         crons.retire([n for n, row in rows.items() if n not in _declared and row.source != Source.PERSON])
@@ -183,10 +184,10 @@ def upcoming(cron: Cron, *, count: int = 10) -> list[datetime]:
         return []
     try:
         schedule = schedules.parse(cron.schedule)
-    except errors.BadSchedule:
+        moments = schedules.upcoming(schedule, first=cron.next_at, count=count)
+        return [moment.astimezone(schedule.zone) for moment in moments]
+    except (errors.BadSchedule, OverflowError):  # of a row written by hand the calendar may end before
         return []
-    moments = schedules.upcoming(schedule, first=cron.next_at, count=count)
-    return [moment.astimezone(schedule.zone) for moment in moments]
 
 
 def is_internal(cron: Cron) -> bool:
@@ -260,7 +261,8 @@ def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
         words = error.message if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
         reason = endings.storable(f"It could not be fired: {words}")
         crons.change(name, paused_at=now, pause_reason=reason[:LONGEST_REASON])
-        notifications.changed([], crons=[name])
+        with suppress(Refusal):  # what is wrong may be its name
+            notifications.changed([], crons=[name])
         return []
 
 

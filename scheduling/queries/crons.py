@@ -17,15 +17,15 @@ def lock_due(limit: int) -> list[Row]:
 
 
 def overdue(*, by: timedelta) -> "QuerySet[Cron]":
-    """Those that should have fired so long ago, the latest first, without their arguments."""
+    """Those that should have fired so long ago, the latest first: what names them."""
     late = Cron.objects.filter(paused_at=None, retired_at=None, next_at__lt=Now() - by)
-    return late.defer("args").order_by("next_at")
+    return late.only("name", "source").order_by("next_at")
 
 
 def unfirable() -> "QuerySet[Cron]":
-    """Those that the scheduler paused, because they could not be fired; without their arguments."""
+    """Those that the scheduler paused, because they could not be fired: what names them, and why."""
     paused = Cron.objects.filter(paused_at__isnull=False, retired_at=None, pause_reason__isnull=False)
-    return paused.defer("args").order_by("name")
+    return paused.only("name", "source", "pause_reason").order_by("name")
 
 
 def failing(limit: int) -> list[Row]:

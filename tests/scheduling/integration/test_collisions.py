@@ -105,9 +105,11 @@ class TestAMutationThatRunsForLong:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(clusters, "LATE", timedelta(seconds=0.2))
-        long, late = scheduling.run_after(0, sample.sleep), scheduling.run_after(0, sample.nothing)
+        long = scheduling.run_after(0, sample.sleep)
         with ThreadPoolExecutor(1) as threads:
-            running = threads.submit(connections.released()(scheduling.run_due), limit=1)
+            running = threads.submit(connections.released()(scheduling.run_due))
+            farm.until(lambda: scheduling.health().longest)
+            late = scheduling.run_after(0, sample.nothing)
             name = f"{long.function} #{long.pk} for [0-9]+ s by backend ([0-9]+)"
             [pid] = farm.until(lambda: [found[1] for one in late_findings() if (found := re.search(name, one.remedy))])
             assert late_findings()[0].sentence.startswith("Scheduled functions that are late: 1,")

@@ -2,7 +2,7 @@
 for many at once."""
 
 import uuid
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from scheduling import operations as scheduling
 from scheduling import registry
 from scheduling.domain import schedules
 from scheduling.errors import BadSchedule, UnknownFunction
-from scheduling.models import Cron, ScheduledFunction
+from scheduling.models import Cron, Due, ScheduledFunction
 from scheduling.operations import clusters, crons, notifications
 from scheduling.queries.clusters import Report, report
 from tests import farm
@@ -38,8 +38,7 @@ def own_crons(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _due(name: str, **columns: object) -> Cron:
     plain = {"function": SAY, "args": {"word": "hi"}, "schedule": "every 60 s", "missed": "once", "overlap": "skip"}
-    now = clock.now()
-    return Cron.objects.create(name=name, source="person", next_at=now, **plain | columns)
+    return Cron.objects.create(name=name, source="person", **plain | {"next_at": clock.now()} | columns)
 
 
 def _spoil(table: str, key: str, value: str | int) -> None:
@@ -92,6 +91,26 @@ class TestACronThatCannotBeFired:
         assert "ValueError" in str(reasons["unreadable"])
         assert "IntegrityError" in str(reasons["long"])
         scheduling.sync_crons()
+
+    def test_by_a_name_that_is_no_topic_is_paused_too(self) -> None:
+        for name in ("every*", "whole"):
+            _due(name)
+        assert [row.cron_id for row in scheduling.fire_due()] == ["whole"]
+        assert "A topic is a text" in (Cron.objects.get(name="every*").pause_reason or "")
+
+    def test_by_a_moment_that_no_calendar_has_is_named_by_doctor_and_keeps_no_cluster_from_starting(self) -> None:
+        for name in ("broken", "whole"):
+            _due(name)
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE scheduling_cron SET next_at = '-infinity' WHERE name = 'broken'")
+        assert [row.cron_id for row in scheduling.fire_due()] == ["whole"]
+        [finding] = [each for each in scheduler_health.scheduler() if "could not be fired" in each.sentence]
+        assert "broken: It could not be fired: DataError" in finding.remedy
+        scheduling.sync_crons()
+
+    def test_ten_times_before_the_calendar_ends_has_a_page_all_the_same(self) -> None:
+        _due("far", next_at=datetime(9999, 12, 31, tzinfo=UTC), schedule="every 86400 s")
+        assert _root().get("/crons/far/").status_code == 200
 
     def test_says_so_on_its_page_and_in_the_administration(self) -> None:
         _due("broken", schedule="every now and then")
@@ -179,6 +198,12 @@ def test_a_cron_whose_function_or_zone_is_gone_is_removed_and_not_resumed(
 
 
 class TestAFunctionThatCannotBeRun:
+    def test_since_no_cluster_serves_its_queue_has_that_named_by_doctor(self) -> None:
+        scheduling.run_after(0, sample.say, queue="gone", word="hi")
+        Due.objects.update(next_at=clock.now() - timedelta(minutes=1))
+        [finding] = [each for each in scheduler_health.scheduler() if "that are late" in each.sentence]
+        assert "queues: gone." in finding.remedy
+
     @pytest.mark.parametrize("function", [sample.say, sample.make_group])
     def test_by_its_arguments_fails_with_the_reason_and_the_others_run(self, function: Any) -> None:
         args = {"word": "hi"} if function is sample.say else {"name": "hi"}
