@@ -84,8 +84,8 @@ scheduler: Final = Area(
             sentence=lambda f: f"Scheduled functions that are late: {f.late:,}, the oldest by {f.oldest_late_s:.0f} s.",
             remedy=lambda f: "Start more clusters, or more processes with --workers, that serve the late functions' "
             f"queues: {', '.join(f.late_queues)}."
-            + (f" Mutations that run for long: {', '.join(f.longest)}. Let the long part be an action; pg_cancel_backend "
-               "fails one in its statement." if f.longest else ""),
+            + (f" Mutations that run for long: {', '.join(f.longest)}. Let the long part be an action; "
+               "pg_cancel_backend fails one in its statement." if f.longest else ""),
             title="Scheduled functions are late", unit=Unit.SECONDS, above=60, page="scheduling:functions",
             rule=Rule(
                 "FunctionsAreLate", "jobfarm_functions_oldest_late_seconds",

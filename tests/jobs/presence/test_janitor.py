@@ -58,7 +58,6 @@ class TestAFrozenJanitor:
                 what="the end of the finding",
             )
 
-
     def test_lets_go_of_what_it_was_taking_back_and_takes_back_more_when_it_goes_on(self) -> None:
         farm.kind()
         mine, its = farm.submit(2)

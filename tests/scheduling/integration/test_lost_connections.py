@@ -120,7 +120,7 @@ def test_a_mutation_during_which_the_server_shuts_down_is_run_again_however_ofte
 
 
 def end_sessions(is_over: threading.Event, *, is_shut_down: bool) -> None:
-    """End the session that waits, as its server does that shuts down: nobody comes in until `is_over`, or for a while."""
+    """End the session that waits, as a server does that shuts down: nobody comes in until `is_over`, or for 5 s."""
     name = connection.settings_dict["NAME"]
     waiting = "FROM pg_stat_activity WHERE datname = %s AND wait_event = 'PgSleep'"
     with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as session:
