@@ -221,12 +221,9 @@ def _is_mutation(task: tasks.AnyTask) -> bool:
 
 
 def _errors(row: ScheduledFunction, status: Status) -> list[tasks.TaskError]:
-    if status is Status.FAILED:
-        return [
-            tasks.TaskError(exception_class_path=row.error_class or "builtins.Exception", traceback=row.traceback or "")
-        ]
-    if status in _ERRORS:
-        kind = _ERRORS[status]
-        path = f"{kind.__module__}.{kind.__qualname__}"
-        return [tasks.TaskError(exception_class_path=path, traceback=" ".join((kind.__doc__ or "").split()))]
-    return []
+    kind = _ERRORS.get(status)
+    if kind is None and status is not Status.FAILED:
+        return []
+    path = f"{kind.__module__}.{kind.__qualname__}" if kind else row.error_class or "builtins.Exception"
+    text = " ".join((kind.__doc__ or "").split()) if kind else row.traceback or ""
+    return [tasks.TaskError(exception_class_path=path, traceback=text)]

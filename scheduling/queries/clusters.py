@@ -3,7 +3,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from postgres import statements
@@ -26,12 +26,6 @@ def report(cluster_id: UUID, report: Report) -> datetime | None:
     params = {"cluster_id": cluster_id, **asdict(report), "errors": list(report.errors)}
     rows = statements.load("scheduling", "report_cluster").run(params)
     return rows[0].last_seen_at if rows else None
-
-
-def find(cluster_id: UUID) -> tuple[Cluster | None, float | None]:
-    cluster = Cluster.objects.annotate(age=Now() - F("last_seen_at")).filter(cluster_id=cluster_id).first()
-    age: timedelta | None = cluster.age if cluster else None
-    return cluster, None if age is None else age.total_seconds()
 
 
 def living(*, within: timedelta) -> list[Cluster]:

@@ -56,9 +56,8 @@ def queued(pk: int) -> Due | None:
 
 
 def descendants(pk: int, *, limit: int = 50) -> Sequence[ScheduledFunction]:
-    return list(
-        ScheduledFunction.objects.filter(parent_id=pk).defer("args", "result", "traceback").order_by("-pk")[:limit]
-    )
+    rows = ScheduledFunction.objects.filter(parent_id=pk).defer("args", "result", "traceback")
+    return list(rows.order_by("-pk")[:limit])
 
 
 def firing_crons() -> "QuerySet[Cron]":
