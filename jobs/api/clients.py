@@ -13,18 +13,18 @@ from accounts import http as people
 from core.api import Calls, Sample
 from core.api import caller as _user
 from core.recent import Outdated
-from core.refusal import Refusal
+from core.refusal import Refusal, existing
 from core.values import BIGINT, INTEGER
 from jobs import http, operations
 from jobs.domain.filters import Filters
 from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
 from jobs.domain.tags import MOST_TAGGED
-from jobs.errors import JobDeleted, JobsError, NoSuchFile, NotAMember, NotFound, NotUnique
+from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
 from jobs.models import Job
 from jobs.operations.idempotency import Answer
 from jobs.protocol import clients
 from jobs.protocol import jobs as protocol
-from jobs.queries import inputs, lists, reads, reports
+from jobs.queries import inputs, lists, pages, reads, reports
 from observing import fields
 
 T = TypeVar("T")
@@ -167,11 +167,8 @@ def output(request: HttpRequest, job_id: int, after: After = -1, fence: Fence = 
 def get_file(request: HttpRequest, job_id: int, name: str, fence: Fence = None) -> HttpResponseBase:
     """Get a result file."""
     job = _visible(request, job_id)
-    number = job.fence if fence is None else fence
-    for stored in reads.files([job.pk])[job.pk]:
-        if (stored.attempt, stored.name) == (number, name):
-            return http.sent(request, stored)
-    raise NotFound
+    attempt = job.fence if fence is None else fence
+    return http.sent(request, pages.result_file(job.pk, name=name, attempt=attempt))
 
 
 @router.call("get", "/jobs/{jobid:job_id}/inputs/{name}", auth=READ, sample=Sample(keeps="sound.ogg", name="audio"))
@@ -180,10 +177,7 @@ def get_input(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
 
     A file that the job was given. `Range` is answered with 206.
     """
-    stored = inputs.one(_visible(request, job_id).pk, name=name)
-    if stored is None:
-        raise NoSuchFile
-    return http.sent(request, stored)
+    return http.sent(request, inputs.one(_visible(request, job_id).pk, name=name))
 
 
 @router.call("post", "/jobs/{jobid:job_id}/cancel", auth=OPERATE)
@@ -299,10 +293,7 @@ def _remedy(remedy: Remedy, job: Job, *, may_operate: bool) -> clients.Remedy:
 
 
 def _visible(request: HttpRequest, job_id: int) -> Job:
-    job = http.visible_to(request).filter(pk=job_id).first()
-    if job is None:
-        raise NotFound
-    return job
+    return existing(http.visible_to(request).filter(pk=job_id).first(), NotFound())
 
 
 def _as_seen(request: HttpRequest, job: Shown) -> Shown:

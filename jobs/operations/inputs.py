@@ -58,8 +58,6 @@ def upload(name: str, content: "File[bytes]", *, owner: User | None, most_bytes:
 def uploaded(file_id: UUID, *, by: User) -> tuple[Upload, datetime | None]:
     """An upload of this person's, and when it is deleted: None while a job uses it. Raises NoSuchFile."""
     kept = inputs.for_owner(file_id, owner=by)
-    if kept is None:
-        raise NoSuchFile
     return kept, None if inputs.is_used(file_id) else expires_at(kept)
 
 
@@ -82,8 +80,6 @@ def delete_upload(file_id: UUID, *, by: User, also_kept: bool = False) -> None:
     alone passes `also_kept`.
     """
     locked = inputs.for_owner(file_id, owner=by, lock=True)
-    if locked is None:
-        raise NoSuchFile
     if locked.kept_until is not None and locked.kept_until > clock.now() and not also_kept:
         raise FileInUse("This file was not uploaded for jobs alone: delete it where it was uploaded.")
     if inputs.is_used(file_id, by_live=True):
@@ -98,10 +94,7 @@ def read_input(worker: Worker, job_id: int, lease: Lease, *, name: str) -> Uploa
     Raises LeaseLost, NoSuchFile.
     """
     heartbeat(worker, job_id, lease)
-    kept = inputs.one(job_id, name=name)
-    if kept is None:
-        raise NoSuchFile
-    return kept
+    return inputs.one(job_id, name=name)
 
 
 def lock(wanted: Iterable[tuple[User | None, Mapping[str, UUID] | None]], *, by: User | None) -> Locked:
@@ -144,10 +137,7 @@ def whole_payload(job: Job) -> Any:
     """The payload of a job with its parts, all of it in memory. Raises NoSuchFile where one was deleted."""
     parts: list[tuple[Path, Any]] = []
     for name, paths in files.places_of(job.inputs or ()).items():
-        kept = inputs.one(job.pk, name=name)
-        if kept is None:
-            raise NoSuchFile
-        with default_storage.open(kept.stored_as) as file:
+        with default_storage.open(inputs.one(job.pk, name=name).stored_as) as file:
             value = file.read()
         parts += [(path, json.loads(value)) for path in paths]
     return large_json.put_together(job.payload, parts)

@@ -11,8 +11,10 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
+from core.refusal import existing
 from jobs.domain import payloads
 from jobs.domain.files import places_of
+from jobs.errors import NoSuchFile
 from jobs.models import Input, Job, Upload
 from jobs.models.inputs import PARTS
 from jobs.queries import reads
@@ -76,16 +78,17 @@ def shown(job: Job) -> Shown | None:
     return Shown(pictures=pictures, others=others, deleted=deleted)
 
 
-def one(job_id: int, *, name: str) -> Upload | None:
-    if "\x00" in name:
-        return None
-    return Upload.objects.filter(uses__job_id=job_id, uses__name=name).first()
+def one(job_id: int, *, name: str) -> Upload:
+    """The upload that this job has under this name. Raises NoSuchFile."""
+    uploads = Upload.objects.filter(uses__job_id=job_id, uses__name=name)
+    return existing(None if "\x00" in name else uploads.first(), NoSuchFile())
 
 
-def for_owner(file_id: UUID, *, owner: AnyUser, lock: bool = False) -> Upload | None:
-    """This upload, if it is this person's; locked if asked, so that no job comes to use it meanwhile."""
+def for_owner(file_id: UUID, *, owner: AnyUser, lock: bool = False) -> Upload:
+    """This upload, if it is this person's; locked if asked, so that no job comes to use it meanwhile. Raises
+    NoSuchFile."""
     uploads = Upload.objects.filter(pk=file_id, owner_id=owner.pk)
-    return (uploads.select_for_update() if lock else uploads).first()
+    return existing((uploads.select_for_update() if lock else uploads).first(), NoSuchFile())
 
 
 def touch_parts(hashes: Iterable[str], *, owner_id: int | None) -> dict[str, UUID]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from functools import wraps
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -12,30 +12,26 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST
 
 from core import people
+from core.pages import FORM, POST, guarded
+from core.refusal import existing
 from jobs.errors import JobsError, NotFound, UnknownQueue
 from jobs.models import Job
 from jobs.queries import fleet, pages, reads
 from ratelimits.errors import RateLimitsError
 
 _MOODS = {messages.SUCCESS: "good", messages.WARNING: "", messages.ERROR: "bad"}
-View = TypeVar("View", bound=Callable[..., Any])
 # What a button comes to: a sentence where it went well, a level and a sentence, or the answer itself.
 Answer = str | tuple[int, str] | HttpResponse
 Act = Callable[..., HttpResponse]
 
 
-def page(view: View) -> View:
-    """A page to look at, for whoever is logged in; no browser keeps it."""
-    return login_required(require_safe(never_cache(view)))
-
-
-def page_with_form(view: View) -> View:
-    """The same, with a form that is sent to the page itself."""
-    return login_required(require_http_methods(["GET", "HEAD", "POST"])(never_cache(view)))
+# Pages for whoever is logged in: to look at, with a form that is sent to the page itself, and what a button does.
+page = guarded(login_required)
+page_with_form = guarded(login_required, FORM)
+button = guarded(login_required, POST)
 
 
 def action(page: str, *, at: str = "", guard: Callable[[Act], Act] = login_required) -> Callable[..., Act]:
@@ -50,11 +46,6 @@ def action(page: str, *, at: str = "", guard: Callable[[Act], Act] = login_requi
         return guard(require_POST(act))
 
     return decorate
-
-
-def button(view: View) -> View:
-    """What any other button does, for whoever is logged in."""
-    return login_required(require_POST(view))
 
 
 def done(request: HttpRequest, url: str, do: Callable[[], Answer]) -> HttpResponse:
@@ -85,12 +76,9 @@ def viewer(user: User) -> int:
 
 
 def visible(request: HttpRequest, job_id: int) -> Job:
-    """The job with its owner, group, payload and result; 404 if there is none or it is not theirs to see."""
+    """The job with its owner, group, payload and result. Raises NotFound if there is none that is theirs to see."""
     jobs = reads.visible_to(request.user).whole().select_related("owner", "group", "requirement", "live__lane")
-    job = jobs.filter(pk=job_id).first()
-    if job is None:
-        raise Http404("There is no such job.")
-    return job
+    return existing(jobs.filter(pk=job_id).first(), NotFound())
 
 
 def respond(request: HttpRequest, sentence: str, *, level: int, url: str) -> HttpResponse:

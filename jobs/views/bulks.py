@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from core import people
+from core.refusal import existing
 from jobs import operations
 from jobs.domain.bulks import BulkAction, sentence
 from jobs.domain.filters import Filters, ids_of
@@ -34,9 +35,7 @@ def index(request: HttpRequest) -> HttpResponse:
 def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
     """One bulk, live: how many match, how far it is, what it came to, and what can be taken back."""
     user = people.person(request)
-    row = bulks.seen(bulk_id, by=user)
-    if row is None:
-        raise Http404("There is no such bulk action.")
+    row = existing(bulks.seen(bulk_id, by=user), Http404("There is no such bulk action."))
     filters = Filters.of(row.filters)
     list_url = f"{reverse('jobs:list')}?{urlencode(filters.for_address())}"
     context = {

@@ -13,8 +13,9 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from core.refusal import existing
 from jobs import http
-from jobs.errors import LinkRanOut, NotFound
+from jobs.errors import LinkRanOut, NoSuchFile, NotFound
 from jobs.models import Job, OutputChunk, ResultFile
 from jobs.queries import inputs, pages, reads
 from jobs.views import access
@@ -43,10 +44,7 @@ def signed(request: HttpRequest, token: str) -> HttpResponseBase:
     """The file that a signed link is about, for whoever has the link while it is good; 410 afterwards."""
     try:
         job_id, attempt, name = http.read_signed(token)
-        stored = pages.file(job_id, name=name, attempt=attempt)
-        if stored is None:
-            raise NotFound
-        answer = http.sent(request, stored)
+        answer = http.sent(request, pages.result_file(job_id, name=name, attempt=attempt))
     except LinkRanOut as refusal:
         return render(request, "jobs/link_ran_out.html", {"why": refusal.message}, status=HTTPStatus.GONE)
     except NotFound as refusal:
@@ -60,17 +58,14 @@ def signed(request: HttpRequest, token: str) -> HttpResponseBase:
 def response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
     """The file of this name: of the attempt whose fence `?fence=` names, else of the latest that handed one in.
 
-    Pictures are for looking at, everything else for saving. 304 for a browser that has it. Raises Http404.
+    Pictures are for looking at, everything else for saving. 304 for a browser that has it. Raises NotFound.
     """
     return _immutable(request, _stored(job, name, request.GET.get("fence")))
 
 
 def input_response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
-    """The input file that this job has under this name, as `response`. Raises Http404."""
-    stored = inputs.one(job.pk, name=name)
-    if stored is None:
-        raise Http404("There is no such file.")
-    return _immutable(request, stored)
+    """The input file that this job has under this name, as `response`. Raises NoSuchFile."""
+    return _immutable(request, inputs.one(job.pk, name=name))
 
 
 def text(request: HttpRequest, job: Job, fence: int) -> HttpResponseBase:
@@ -90,11 +85,14 @@ def text(request: HttpRequest, job: Job, fence: int) -> HttpResponseBase:
 
 def views(find: Callable[[HttpRequest, Any], Job], by: str) -> list[Callable[..., HttpResponseBase]]:
     """The views of a job's files, its input files and its output; `find` finds the job by what is called `by` in the
-    address."""
+    address. 404 where there is none, or no such file."""
 
     def view(answer: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
         def shown(request: HttpRequest, **names: Any) -> HttpResponseBase:
-            return answer(request, find(request, names.pop(by)), **names)
+            try:
+                return answer(request, find(request, names.pop(by)), **names)
+            except (NotFound, NoSuchFile) as refusal:
+                raise Http404(refusal.message) from refusal
 
         return require_safe(shown)
 
@@ -105,10 +103,7 @@ file, input_file, output = map(login_required, views(access.visible, "job_id"))
 
 
 def _immutable(request: HttpRequest, stored: http.Stored) -> HttpResponseBase:
-    try:
-        answer = http.sent(request, stored)
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
+    answer = http.sent(request, stored)
     if (
         request.GET.get("v") == stored.sha256[:16] and answer.status_code != HTTPStatus.FOUND
     ):  # this address will never mean other bytes
@@ -122,10 +117,7 @@ def _stored(job: Job, name: str, fence: str | None) -> ResultFile:
         if not (fence.isascii() and fence.isdigit() and int(fence[:20]) <= _BIGGEST_FENCE):
             raise Http404("There is no such attempt.")
         wanted = int(fence)
-    stored = pages.file(job.pk, name=name, attempt=wanted)
-    if stored is None:
-        raise Http404("There is no such file.")
-    return stored
+    return existing(pages.file(job.pk, name=name, attempt=wanted), NoSuchFile())
 
 
 # Django warns of a synchronous iterator under ASGI, and of the other kind elsewhere.
@@ -162,10 +154,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _shared(token: str) -> Job:
-    row = reads.shared(token) if "\x00" not in token else None
-    if row is None:
-        raise Http404("This link no longer works.")
-    return row
+    return existing(reads.shared(token) if "\x00" not in token else None, Http404("This link no longer works."))
 
 
 shared_file, shared_input, shared_output = views(lambda _, token: _shared(token), "token")

@@ -7,11 +7,10 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
 
 from accounts.http import members_only
 from core import people
+from core.pages import FORM, guarded
 from jobs import http, operations
 from jobs.domain.filters import ids_of
 from jobs.errors import ContentNotKept
@@ -39,9 +38,7 @@ TABS: Final = (
 )
 
 
-@members_only
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
+@guarded(members_only, FORM)
 def new(request: HttpRequest) -> HttpResponse:
     """A form for the kind of job that `?kind=` says; a good one leads to the job's page."""
     tab = next((tab for tab in TABS if tab.code == request.GET.get("kind")), TABS[0])

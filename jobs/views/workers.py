@@ -8,7 +8,6 @@ from django import forms
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
 from accounts import http as accounts_http
@@ -91,7 +90,6 @@ def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
 
 
 @access.button
-@never_cache
 def rotate(request: HttpRequest, worker_id: int) -> HttpResponse:
     """Give the worker a new key and show it, this once; the old one is worthless from here on."""
     worker = _worker(request, worker_id).worker
