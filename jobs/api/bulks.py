@@ -7,6 +7,7 @@ from ninja import Status
 
 from core.api import Calls, Sample
 from core.api import caller as _user
+from core.refusal import existing
 from jobs import http, operations
 from jobs.api.clients import OPERATE, READ, IdempotencyKey
 from jobs.domain.bulks import BulkAction
@@ -102,7 +103,4 @@ def _done(request: HttpRequest, bulk_id: int, action: Callable[..., Bulk]) -> pr
 
 
 def _shown(request: HttpRequest, bulk_id: int) -> protocol.BulkState:
-    row = bulks.seen(bulk_id, by=_user(request))
-    if row is None:
-        raise NotFound
-    return protocol.state(row)
+    return protocol.state(existing(bulks.seen(bulk_id, by=_user(request)), NotFound()))

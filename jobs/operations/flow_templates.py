@@ -7,6 +7,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from core.refusal import existing
 from jobs.domain import flow_templates as domain
 from jobs.domain.kinds import Kind
 from jobs.errors import NotUnique, UnknownTemplate
@@ -58,9 +59,7 @@ def store_flow(
 def jobs_of(template: str | Jobs, values: Mapping[str, Any]) -> list[Any]:
     """The jobs that a start with these values submits. Raises UnknownTemplate and InvalidValue."""
     if isinstance(template, str):
-        row = FlowTemplate.objects.filter(pk=template).first()
-        if row is None:
-            raise UnknownTemplate(template=template[:100])
+        row = existing(FlowTemplate.objects.filter(pk=template).first(), UnknownTemplate(template=template[:100]))
         jobs, placeholders = row.jobs, row.placeholders
     else:
         jobs, placeholders = template, dict.fromkeys(values)

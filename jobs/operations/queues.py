@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from core import audit
 from core.backoff import Backoff
 from core.recent import Recent
+from core.refusal import existing
 from jobs import kinds
 from jobs.domain import model_queues
 from jobs.domain.bulks import BulkAction
@@ -288,10 +289,7 @@ def _set_owner_paused(owner: User, *, paused: bool, by: User | None) -> bool:
 
 
 def _locked(queue: str, **more: bool) -> Queue:
-    row = None if "\x00" in queue else keys.lock_queue(queue, **more)
-    if row is None:
-        raise UnknownQueue(queue=queue)
-    return row
+    return existing(None if "\x00" in queue else keys.lock_queue(queue, **more), UnknownQueue(queue=queue))
 
 
 def _known(kind: str) -> Kind | None:

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
-from core.refusal import Refusal
+from core.refusal import Refusal, existing
 from jobs.domain import files as names
 from jobs.domain import payloads
 from jobs.domain.kinds import Kind
@@ -154,9 +154,7 @@ def retry(job_id: int, *, by: User | None, once: bool = False) -> Job:
     if by is not None:
         queues.check_retry(job, by=by)
     if (once or job.flow_id is not None) and not bulks.lock_unretried([job.pk]):
-        if (other := bulks.newest_try(job.pk)) is None:
-            raise NotFound
-        raise AlreadyRetried(job=other)
+        raise AlreadyRetried(job=existing(bulks.newest_try(job.pk), NotFound()))
     return submit_again(job, by=by)
 
 
@@ -208,9 +206,7 @@ def clone(job_id: int, *, by: User) -> Job:
     Not its `unique_key`, nor its times. Raises NotFound for a job that `by` may not see, else as `submit`; in the
     group only where `by` is a member.
     """
-    job = reads.visible_to(by).whole().select_related("group").filter(pk=job_id).first()
-    if job is None:
-        raise NotFound
+    job = existing(reads.visible_to(by).whole().select_related("group").filter(pk=job_id).first(), NotFound())
     is_member = job.group is not None and by.groups.filter(pk=job.group.pk).exists()
     [stored] = store([NewJob(**_same(job), owner=by, group=job.group if is_member else None)], by=by)
     made = job_of(stored)

@@ -8,6 +8,7 @@ from typing import Final
 from django.contrib.auth.models import User
 
 from core import audit
+from core.refusal import existing
 from jobs.domain import tags
 from jobs.domain.quotas import Quota
 from jobs.errors import InvalidViewToken, NotFound
@@ -44,9 +45,7 @@ def create_view_token(
 @transactions.retried
 def revoke_view_token(token_id: int, *, by: User) -> None:
     """Make a view token of this person's worthless at once, on open streams too. Raises NotFound."""
-    token = ViewToken.objects.filter(pk=token_id, by=by).first()
-    if token is None:
-        raise NotFound
+    token = existing(ViewToken.objects.filter(pk=token_id, by=by).first(), NotFound())
     audit.record(by, token, f"{token} revoked")
     token.delete()
     live.touch(f"user:{by.pk}")
@@ -55,10 +54,7 @@ def revoke_view_token(token_id: int, *, by: User) -> None:
 def view_token(key: str) -> ViewToken:
     """The token with this key, with who made it. Raises InvalidViewToken."""
     tokens = ViewToken.objects.select_related("by").filter(by__is_active=True, expires_at__gt=clock.now())
-    token = tokens.filter(key_hash=_hash(key)).first()
-    if token is None:
-        raise InvalidViewToken
-    return token
+    return existing(tokens.filter(key_hash=_hash(key)).first(), InvalidViewToken())
 
 
 def _hash(key: str) -> str:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from core.refusal import existing
 from jobs import kinds
 from jobs.domain import payloads
 from jobs.domain.states import Status
@@ -163,9 +164,7 @@ def known_kinds() -> list[str]:
 
 def snapshot(job_id: int) -> JobSnapshot:
     """The status of this job now. Raises NotFound."""
-    row = job(job_id)
-    if row is None:
-        raise NotFound
+    row = existing(job(job_id), NotFound())
     return JobSnapshot(
         status=Status(row.status), attempt=row.fence, progress=row.progress, detail=row.detail or "",
         worker_name=row.worker_name or "",
@@ -179,10 +178,7 @@ def pictures(job_id: int, *, attempt: int) -> list[str]:
 
 def result_file(job_id: int, *, name: str, attempt: int) -> ResultFile:
     """A file that this attempt handed in, for `jobs.http.sent` and `jobs.http.signed_path`. Raises NotFound."""
-    stored = file(job_id, name=name, attempt=attempt)
-    if stored is None:
-        raise NotFound
-    return stored
+    return existing(file(job_id, name=name, attempt=attempt), NotFound())
 
 
 def _ran_s(job: Job) -> float:

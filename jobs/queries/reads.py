@@ -11,6 +11,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import F, Min, Q
 from django.db.models.functions import Now
 
+from core.refusal import existing
 from jobs import registry
 from jobs.domain import labels
 from jobs.domain.leases import Lease
@@ -83,9 +84,8 @@ def operable(job_id: int, *, by: User | None, lock: bool = False) -> Job:
         raise NotFound
     if lock:
         lock_living([job_id])
-    job = (Job.objects.all() if by is None else visible_to(by)).filter(pk=job_id).whole().first()
-    if job is None:
-        raise NotFound
+    visible = Job.objects.all() if by is None else visible_to(by)
+    job = existing(visible.filter(pk=job_id).whole().first(), NotFound())
     if by is not None and not may_operate(by, job):
         raise NotAllowed
     return job
