@@ -4,6 +4,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal
 
 from django.conf import settings
@@ -177,27 +178,14 @@ def _cancel(jobs: Sequence[Job], errors: Mapping[int, str]) -> dict[int, CancelV
 
 def decide(row: Any, outcome: AttemptOutcome, *, retryable: bool, error: str) -> Settlement:
     """What becomes of the locked job `row` whose attempt ended so. Whom it hides from is decided by `settle`."""
-    common: dict[str, Any] = {
-        "failures": row.failures, "max_attempts": row.max_attempts, "retryable": retryable, "rng": _RNG,
-        "backoff": queues.backoff_of(row.kind), "releases": row.releases,
-    }  # fmt: skip
-    if outcome is AttemptOutcome.UNCONFIRMED:
-        most = settings.JOBFARM["UNCONFIRMED_LEASES"]
-        judgement = retries.judge_unconfirmed(**common, unconfirmed=row.unconfirmed, most=most)
-    else:
-        judgement = retries.judge(outcome, **common)
-    return Settlement(
-        job_id=row.id,
-        fence=row.fence,
-        status=judgement.status,
-        failures=judgement.failures,
-        delay_s=judgement.delay_s,
-        releases=judgement.releases,
-        unconfirmed=judgement.unconfirmed,
-        avoid=_avoid(row) if judgement.status is Status.PENDING else (),
-        outcome=judgement.outcome,
-        error=error[:ERROR_CHARACTERS],
-    )
+    judgement = retries.judge(
+        outcome, failures=row.failures, max_attempts=row.max_attempts, retryable=retryable, releases=row.releases,
+        delay_s=partial(queues.backoff_of(row.kind).delay_s, rng=_RNG), unconfirmed=row.unconfirmed,
+        most=settings.JOBFARM["UNCONFIRMED_LEASES"],
+    )  # fmt: skip
+    avoid = _avoid(row) if judgement.status is Status.PENDING else ()
+    error = error[:ERROR_CHARACTERS]
+    return Settlement(job_id=row.id, fence=row.fence, avoid=avoid, error=error, **judgement._asdict())
 
 
 def _never_claimed(row: Any) -> Settlement:

@@ -1,23 +1,22 @@
 """What becomes of a job whose attempt ended, and how long it waits."""
 
 import random
+from functools import partial
 from typing import Any
 
 import pytest
 
 from core.backoff import LONGEST_S, Backoff
 from jobs.domain.kinds import Kind
-from jobs.domain.retries import Judgement, judge, judge_unconfirmed
+from jobs.domain.retries import Judgement, judge
 from jobs.domain.states import AttemptOutcome, Status
 from tests.looped import looped
 
 
 def _judge(outcome: AttemptOutcome, **given: Any) -> Judgement:
-    settings: dict[str, Any] = {"failures": 0, "max_attempts": 3, "retryable": True, "backoff": Backoff(jitter=0)}
-    rng = random.Random(1)
-    if outcome is AttemptOutcome.UNCONFIRMED:
-        return judge_unconfirmed(**{"unconfirmed": 0, "most": 5, **settings, **given}, rng=rng)
-    return judge(outcome, **{**settings, **given}, rng=rng)
+    usual: dict[str, Any] = {"failures": 0, "max_attempts": 3, "retryable": True, "releases": 0, "unconfirmed": 0}
+    delay_s = partial(Backoff(jitter=0).delay_s, rng=random.Random(1))
+    return judge(outcome, **{**usual, **given}, delay_s=delay_s, most=5)
 
 
 def _then(**fields: Any) -> dict[str, Any]:
