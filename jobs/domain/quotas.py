@@ -38,6 +38,7 @@ class Room:
 class _Reading:
     used: int
     at_s: float
+    spared_until_s: float
     since: int = 0
 
 
@@ -54,16 +55,21 @@ class Ledger:
         reading = self._readings.get(owner)
         return reading is not None and now_s - reading.at_s < FRESH_S
 
-    def read(self, owner: int, used: int, *, now_s: float) -> None:
+    def is_spared(self, owner: int, *, now_s: float) -> bool:
+        """Whether what this owner uses was too much to count again so soon."""
+        reading = self._readings.get(owner)
+        return reading is not None and now_s < reading.spared_until_s
+
+    def read(self, owner: int, used: int, *, now_s: float, spared_until_s: float = 0.0) -> None:
         """Note that so much is used at this moment, what was let in before included."""
         if len(self._readings) >= MOST_READINGS:
             self._readings = {key: one for key, one in self._readings.items() if now_s - one.at_s < FRESH_S}
-        self._readings[owner] = _Reading(used, now_s)
+        self._readings[owner] = _Reading(used, now_s, spared_until_s)
 
     def read_of_before(self, owner: int, used: int, *, now_s: float) -> None:
         """Note that so much was used some seconds ago: what was let in since the reading before may be missing."""
-        before = self._readings.get(owner)
-        self.read(owner, used + (0 if before is None else before.since), now_s=now_s)
+        before = self._readings.get(owner) or _Reading(0, 0.0, 0.0)
+        self.read(owner, used + before.since, now_s=now_s, spared_until_s=before.spared_until_s)
 
     def add(self, owner: int, more: int) -> None:
         """Note that so much was let in; of an owner that was never read nothing is noted."""

@@ -44,8 +44,6 @@ _COUNTED_S: Final = 60.0  # what the cron counted is good for so long; then a cl
 # Where so many wait, counting takes milliseconds: it is done a twentieth of the time at most, however often somebody is
 # refused.
 _MANY: Final = 10_000
-_NOT_BEFORE_S: Final[dict[int, float]] = {}
-_MOST_SPARED: Final = 1000  # owners that are remembered for it
 _BEYOND: Final = 1000  # so far over the quota the number in a refusal is exact
 Group = tuple[str, str | None]  # the name of a limit, and a key
 
@@ -179,12 +177,6 @@ def waiting_of(owner: int, stored: usage.Row) -> int:
     return stored.waiting if owner == ALL_JOBS and _is_counted(stored) else _counted(owner)
 
 
-def forget_waiting() -> None:
-    """Know nothing of what waits: for tests that begin anew."""
-    WAITING.forget()
-    _NOT_BEFORE_S.clear()
-
-
 def check_limit_count(kind: Kind, count: float | None) -> None:
     """Raise InvalidValue unless a job of this kind may take `count` tokens instead of the kind's own number."""
     if count is None:
@@ -291,20 +283,13 @@ def _is_counted(stored: usage.Row) -> bool:
 def _counted(owner: int) -> int:
     """How many wait now. Where many were counted a moment ago: how many waited then, and what came since."""
     began_s = time.monotonic()
-    if began_s < _NOT_BEFORE_S.get(owner, 0.0):
+    if WAITING.is_spared(owner, now_s=began_s):
         return WAITING.used(owner)
     setting = "WAITING_JOBS_IN_ALL" if owner == ALL_JOBS else "WAITING_JOBS_PER_OWNER"
     used = usage.waiting(owner, limit=allowed(setting) + _BEYOND)
-    WAITING.read(owner, used, now_s=began_s)
-    if used > _MANY:
-        _spare(owner, until_s=began_s + 20 * (time.monotonic() - began_s))
+    until_s = began_s + 20 * (time.monotonic() - began_s) if used > _MANY else 0.0
+    WAITING.read(owner, used, now_s=began_s, spared_until_s=until_s)
     return used
-
-
-def _spare(owner: int, *, until_s: float) -> None:
-    if len(_NOT_BEFORE_S) >= _MOST_SPARED:
-        _NOT_BEFORE_S.clear()
-    _NOT_BEFORE_S[owner] = until_s
 
 
 def _grouped(things: Iterable[Any], group_of: Callable[[Any], Any]) -> Iterator[tuple[Group, list[Any]]]:

@@ -97,7 +97,7 @@ class TestWhatItSays:
 
     def test_tells_what_all_jobs_have_and_may_have(self, settings: Settings) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_IN_ALL": 50, "FILES_IN_ALL": 0}
-        quotas.forget_waiting()  # what waited in the tests before
+        quotas.WAITING.forget()  # what waited in the tests before
         farm.kind()
         farm.submit(3)
         samples = scraped()

@@ -73,7 +73,7 @@ def worker() -> Caller:
 
 def test_a_submit_makes_two_statements_and_has_them_published(ada: Caller) -> None:
     """Its kind and its token are looked at by the statement that stores it."""
-    quotas.forget_waiting()  # what a test before this one read is good for five seconds
+    quotas.WAITING.forget()  # what a test before this one read is good for five seconds
     for _ in range(2):  # notes that the token was used, and reads what waits; then it is remembered
         ada.post("jobs", PLAIN)
     submit = ["ratelimits.take_all", "jobs.submit_one"]

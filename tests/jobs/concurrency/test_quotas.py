@@ -103,7 +103,7 @@ def test_submits_at_once_pass_a_quota_by_no_more_than_were_under_way(settings: S
     settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 10}
     farm.kind()
     for n in range(5):
-        quotas.forget_waiting()
+        quotas.WAITING.forget()
         ada = farm.user(f"ada{n}")
         farm.submit(6, owner=ada)
         submit = partial(_refusal_of, lambda owner=ada: farm.submit(1, owner=owner))
@@ -112,7 +112,7 @@ def test_submits_at_once_pass_a_quota_by_no_more_than_were_under_way(settings: S
         assert 10 <= waiting <= 14
         assert answers.count(None) == waiting - 6
         assert answers.count(TooManyWaiting) == 14 - waiting
-        quotas.forget_waiting()
+        quotas.WAITING.forget()
         assert submit() is TooManyWaiting
 
 

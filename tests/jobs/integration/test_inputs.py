@@ -36,7 +36,7 @@ SOUND = b"OggS" * 100
 def _farm(settings: Settings, tmp_path: Path) -> None:
     settings.MEDIA_ROOT = tmp_path
     rollup._Counting.not_before_s = 0.0
-    quotas.forget_waiting()
+    quotas.WAITING.forget()
     farm.kind()
 
 

@@ -55,7 +55,7 @@ class TestHowManyStatements:
         claimed = farm.claim_one(me)
         batch = operations.claim(me, limit=20)
         done = [operations.Finished(job_id=j.id, lease=j.lease, outcome="success") for j in batch]
-        quotas.forget_waiting()  # what a test before this one read is good for five seconds
+        quotas.WAITING.forget()  # what a test before this one read is good for five seconds
         quotas.OUTPUT.forget()
         farm.submit(1)  # what waits, and what was written, each process reads every five seconds
         quotas.output_room()

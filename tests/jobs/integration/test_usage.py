@@ -27,7 +27,7 @@ MIB = 1 << 20
 def _farm(settings: Settings, tmp_path: Path) -> Iterator[None]:
     settings.MEDIA_ROOT = tmp_path
     rollup._Counting.not_before_s = 0.0
-    quotas.forget_waiting()
+    quotas.WAITING.forget()
     farm.kind()
     yield
     rollup._Counting.not_before_s = 0.0

@@ -109,7 +109,7 @@ class TestTheFormThatSubmits:
         self, client: Client, ada: User, settings: Settings
     ) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 3}
-        quotas.forget_waiting()
+        quotas.WAITING.forget()
         client.force_login(ada)
         answer = client.post("/jobs/new/?kind=chat", {"prompt": "Why is the sky blue?", "delay_min": "0"})
         assert answer.status_code == 422

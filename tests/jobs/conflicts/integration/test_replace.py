@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _kind() -> None:
-    quotas.forget_waiting()
+    quotas.WAITING.forget()
     farm.kind()
 
 
@@ -196,7 +196,7 @@ class TestWhatAJobTakes:
         assert quotas.used(ada.pk)[0].used == 2
         farm.claim_one(me)
         push(3, "after", owner=ada)
-        quotas.forget_waiting()
+        quotas.WAITING.forget()
         push(4, "after", owner=ada)
         with pytest.raises(TooManyWaiting):
             farm.submit(1, owner=ada)
