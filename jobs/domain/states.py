@@ -65,11 +65,6 @@ MOVES: tuple[Move, ...] = (
 )  # fmt: skip
 
 
-def may_move(source: Status | None, target: Status) -> bool:
-    """Whether the table has a move from `source` to `target`."""
-    return any(move.source == source and move.target == target for move in MOVES)
-
-
 def cancel_verdict(status: Status, *, confirmed_fence: int, is_suspended: bool = False) -> CancelVerdict:
     """What canceling a job in this state comes to. `confirmed_fence` is 0 while no worker ever spoke for it;
     `is_suspended`: its latest attempt is.
@@ -81,25 +76,3 @@ def cancel_verdict(status: Status, *, confirmed_fence: int, is_suspended: bool =
             return CancelVerdict.WHILE_SUSPENDED
         return CancelVerdict.BEFORE_START if confirmed_fence == 0 else CancelVerdict.BEFORE_RETRY
     return CancelVerdict.WHILE_RUNNING if status is Status.IN_PROGRESS else CancelVerdict.TOO_LATE
-
-
-def as_markdown() -> str:
-    """docs/states.md: the moves as a Mermaid diagram, in the order of MOVES."""
-    diagram = [f"    {move.source or '[*]'} --> {move.target}: {move.when}" for move in MOVES]
-    diagram += [f"    {status} --> [*]" for status in Status if status in ENDED]
-    return _PAGE.format(diagram="\n".join(diagram))
-
-
-_PAGE = """\
-# The states of a job
-
-Drawn from `MOVES` in `jobs/domain/states.py`; a test compares the two and says how to draw this page again.
-What each state must hold is said by the constraints in `jobs/models/work.py`; an ended job is never changed again.
-
-```mermaid
-stateDiagram-v2
-{diagram}
-```
-
-Trying an ended job again by hand makes a new job that points at the old one (`retry_of`).
-"""
