@@ -84,12 +84,10 @@ def pause(queue: str, *, by: User | None = None) -> None:
 def resume(queue: str, *, by: User | None = None) -> None:
     """Let the jobs of this queue be claimed again. Raises UnknownQueue."""
     row = _locked(queue)
-    audit.record(by, row, "resumed")
+    _changed(row, "resumed", by=by)
     keys.set_paused(queue, paused=False)
     if row.paused_at is not None:
         events.queue_changed("queue.resumed", queue, by=by)
-    live.touch(f"queue:{queue}", "queues")
-    hooks.available(queue)
 
 
 @transactions.retried
@@ -126,10 +124,8 @@ def set_ceiling(queue: str, ceiling: int | None, *, by: User | None = None) -> N
     if ceiling is not None and not 0 <= ceiling <= HIGHEST_CEILING:
         raise InvalidValue(field="ceiling", why=f"from 0 to {HIGHEST_CEILING}, got {ceiling}")
     row = _locked(queue)
-    audit.record(by, row, f"ceiling set to {ceiling}")
+    _changed(row, f"ceiling set to {ceiling}", by=by)
     keys.set_bounds(queue, ceiling=ceiling, fair=row.fair)
-    live.touch(f"queue:{queue}", "queues")
-    hooks.available(queue)
 
 
 @transactions.retried
@@ -144,12 +140,9 @@ def set_fair(queue: str, fair: str, *, by: User | None = None) -> None:
     if fair not in Fair.values:
         raise InvalidValue(field="fair", why=f"one of {', '.join(Fair.values)}, got {fair}")
     row = _locked(queue)
-    if row.fair == fair:
-        return
-    audit.record(by, row, f"fair share set to {fair}")
-    keys.set_bounds(queue, ceiling=row.ceiling, fair=fair)
-    live.touch(f"queue:{queue}", "queues")
-    hooks.available(queue)
+    if row.fair != fair:
+        _changed(row, f"fair share set to {fair}", by=by)
+        keys.set_bounds(queue, ceiling=row.ceiling, fair=fair)
 
 
 @transactions.retried
@@ -162,11 +155,9 @@ def set_ages_after(queue: str, seconds: int | None, *, by: User | None = None) -
     if seconds is not None and not 1 <= seconds <= LONGEST_AGE_S:
         raise InvalidValue(field="ages_after", why=f"from 1 to {LONGEST_AGE_S} seconds, got {seconds}")
     row = _locked(queue)
-    if row.ages_after == seconds:
-        return
-    audit.record(by, row, f"ages after set to {seconds}")
-    Queue.objects.filter(pk=row.pk).update(ages_after=seconds)
-    live.touch(f"queue:{queue}", "queues")
+    if row.ages_after != seconds:
+        _changed(row, f"ages after set to {seconds}", by=by)
+        Queue.objects.filter(pk=row.pk).update(ages_after=seconds)
 
 
 @transactions.retried
@@ -176,17 +167,14 @@ def bound_keys(queue: str, most: int | None, *, by: User | None = None) -> None:
     if most is not None and not 1 <= most <= HIGHEST_CEILING:
         raise InvalidValue(field="of_key", why=f"from 1 to {HIGHEST_CEILING}, got {most}")
     row = _locked(queue, keys=True)
-    if row.of_key == most:
-        return
-    audit.record(by, row, f"bound of each concurrency key set to {most}")
-    Queue.objects.filter(pk=row.pk).update(of_key=most)
-    keys.set_key_bounds({"": most}, queue=queue)
-    live.touch(f"queue:{queue}", "queues")
-    hooks.available(queue)
+    if row.of_key != most:
+        _changed(row, f"bound of each concurrency key set to {most}", by=by)
+        Queue.objects.filter(pk=row.pk).update(of_key=most)
+        keys.set_key_bounds({"": most}, queue=queue)
 
 
 def known_kind(name: str) -> Kind | None:
-    """The kind called `name`, as `kind_of`; None if there is none any more."""
+    """The kind called `name`, as `kind_of`; None if there is none any more: its jobs are still there."""
     try:
         return kind_of(name)
     except UnknownKind:
@@ -255,15 +243,15 @@ def check_priority(priority: int, *, kind: str, by: User | None) -> None:
     """Raise InvalidValue, and PriorityNotAllowed where `by` may not give a job of this kind such a priority."""
     _check_range(priority)
     if by is not None:
-        _check_priority(priority, _known(kind), by=by)
+        _check_priority(priority, known_kind(kind), by=by)
 
 
 def check_bulk(action: BulkAction, value: str, *, kind: str, by: User) -> None:
     """Raise as `check_rights` for giving `value` to all jobs of this kind; of any kind if it is empty."""
     if action is BulkAction.PRIORITY:
-        _check_priority(int(value), _known(kind), by=by)
+        _check_priority(int(value), known_kind(kind), by=by)
     elif action is BulkAction.QUEUE:
-        _check_queue(value, _known(kind), by=by)
+        _check_queue(value, known_kind(kind), by=by)
 
 
 def _set_key_paused(key_id: int, *, word: str, by: User | None) -> None:
@@ -292,11 +280,11 @@ def _locked(queue: str, **more: bool) -> Queue:
     return existing(None if "\x00" in queue else keys.lock_queue(queue, **more), UnknownQueue(queue=queue))
 
 
-def _known(kind: str) -> Kind | None:
-    try:
-        return kind_of(kind) if kind else None
-    except UnknownKind:  # its jobs are still there
-        return None
+def _changed(row: Queue, line: str, *, by: User | None) -> None:
+    """Log a change of a locked queue; its pages show it, and who waits for its jobs looks again."""
+    audit.record(by, row, line)
+    live.touch(f"queue:{row.pk}", "queues")
+    hooks.available(row.pk)
 
 
 def _check_priority(priority: int, kind: Kind | None, *, by: User) -> None:
