@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -38,6 +39,7 @@ COUNT_JOBS: Final = "count jobs for the charts"
 MEASURE_USAGE: Final = "measure usage"
 COUNTED_WITHIN_S: Final = 10.0
 Viewer = AbstractBaseUser | AnonymousUser
+OfJob = TypeVar("OfJob", Move, Prepared)
 log = logging.getLogger(__name__)
 
 
@@ -205,7 +207,7 @@ def prepare(worker: Worker, rows: Sequence[moves.Row], stored: Mapping[int, Any]
     for kind, jobs in by_kind.items():
         prepare = kinds.HOOKS[kind].prepare
         if prepare is not None:
-            answers |= _call_prepare(prepare, jobs)
+            answers |= _called(partial(_answers, prepare), jobs, "preparing jobs of the kind %s failed: %s")
     return answers
 
 
@@ -230,29 +232,13 @@ def _notify(moves: Iterable[Move]) -> None:
     for kind, mine in by_kind.items():
         hook = kinds.HOOKS[kind].on_transition
         if hook is not None:
-            _notify_hook(hook, mine)
+            _called(partial(_report, hook), mine, "the hook of the kind %s failed for the moves of %s, which stand")
 
 
-def _notify_hook(hook: OnTransition, moves: Sequence[Move]) -> None:
-    # One call for all of them; if that fails, one for each, so that one job's fault is not its neighbours'.
-    if not _call_hook(hook, moves) and len(moves) > 1:
-        for move in moves:
-            _call_hook(hook, [move])
-
-
-def _call_hook(hook: OnTransition, moves: Sequence[Move]) -> bool:
-    try:
-        alone = on_behalf_of(moves[0].job_id) if len(moves) == 1 else nullcontext()
-        with transaction.atomic(), alone:
-            hook(moves)
-    except Exception as error:
-        if transactions.collided(error):  # the whole transaction is to run again, and nothing of it is lost
-            raise
-        jobs = ", ".join(str(move.job_id) for move in moves)
-        with fields.about(kind=moves[0].kind, job_id=moves[0].job_id if len(moves) == 1 else None):
-            log.exception("the hook of the kind %s failed for the moves of %s, which stand", moves[0].kind, jobs)
-        return False
-    return True
+def _report(hook: OnTransition, moves: Sequence[Move]) -> dict[int, Any]:
+    with on_behalf_of(moves[0].job_id) if len(moves) == 1 else nullcontext():
+        hook(moves)
+    return {}
 
 
 def _move(job: Job, last: Attempt | None) -> Move:
@@ -266,27 +252,28 @@ def _move(job: Job, last: Attempt | None) -> Move:
     )  # fmt: skip
 
 
-def _call_prepare(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
-    """One call for all of them; if that fails, one for each, so that one job's fault is not its neighbours'."""
+def _called(call: Callable[[Sequence[OfJob]], dict[int, Any]], jobs: Sequence[OfJob], failure: str) -> dict[int, Any]:
+    """What one call for all of them answers; if that fails, one for each, so that one job's fault is not its
+    neighbours': then it is PrepareFailed for that one, and a line in the log."""
     try:
-        return _answers(prepare, jobs)
+        with transaction.atomic():
+            return call(jobs)
     except Exception as error:
-        if transactions.collided(error):
+        if transactions.collided(error):  # the whole transaction is to run again, and nothing of it is lost
             raise
         with fields.about(kind=jobs[0].kind, job_id=jobs[0].job_id if len(jobs) == 1 else None):
-            log.exception("preparing jobs of the kind %s failed", jobs[0].kind)
+            log.exception(failure, jobs[0].kind, ", ".join(str(job.job_id) for job in jobs))
         if len(jobs) == 1:
             return {jobs[0].job_id: PrepareFailed(error=f"the farm could not prepare it: {_error_text(error)}")}
-    return {job_id: answer for job in jobs for job_id, answer in _call_prepare(prepare, [job]).items()}
+    return {job_id: answer for job in jobs for job_id, answer in _called(call, [job], failure).items()}
 
 
 def _answers(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
-    with transaction.atomic():
-        answers = prepare(jobs)
-        mine = {job.job_id: answers[job.job_id] for job in jobs if job.job_id in answers}
-        for answer in mine.values():
-            if not isinstance(answer, Discard):  # what cannot be sent would cost the worker its whole claim
-                payloads.encoded(answer, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
+    answers = prepare(jobs)
+    mine = {job.job_id: answers[job.job_id] for job in jobs if job.job_id in answers}
+    for answer in mine.values():
+        if not isinstance(answer, Discard):  # what cannot be sent would cost the worker its whole claim
+            payloads.encoded(answer, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
     return mine
 
 
