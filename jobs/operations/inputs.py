@@ -46,12 +46,7 @@ def upload(name: str, content: "File[bytes]", *, owner: User | None, most_bytes:
     quotas.check_upload(owner_id, content.size)
     new = Upload(id=uuid.uuid4(), owner_id=owner_id, name=name, size=content.size, sha256=sha256_of(content))
     content.seek(0)
-    new.stored_as = default_storage.save(f"{FOLDER}/{new.id}/{name}", content)
-    try:
-        _keep(new)
-    except BaseException:
-        default_storage.delete(new.stored_as)
-        raise
+    _store(new, content, f"{FOLDER}/{new.id}/{name}")
     return new
 
 
@@ -206,14 +201,18 @@ def _store_part(part: Part, owner_id: int | None) -> None:
     quotas.check_upload(owner_id, part.size)
     new = Upload(id=uuid.uuid4(), owner_id=owner_id, name=f"{part.name}.json", size=part.size, sha256=part.sha256)
     with part.open() as content:
-        new.stored_as = default_storage.save(f"{PARTS}/{new.id}.json", File(content, name=new.name))
+        _store(new, File(content, name=new.name), f"{PARTS}/{new.id}.json", is_part=True)
+
+
+def _store(new: Upload, content: "File[bytes]", path: str, *, is_part: bool = False) -> None:
+    """Store the file and its row; without the row the file goes again."""
+    new.stored_as = default_storage.save(path, content)
+    is_kept = False
     try:
-        is_first = _keep(new, is_part=True)
-    except BaseException:
-        default_storage.delete(new.stored_as)
-        raise
-    if not is_first:
-        default_storage.delete(new.stored_as)
+        is_kept = _keep(new, is_part=is_part)
+    finally:
+        if not is_kept:
+            default_storage.delete(new.stored_as)
 
 
 def _described(name: str, row: Any, places: Sequence[Path] | None) -> dict[str, Any]:
