@@ -18,7 +18,7 @@ from jobfarm.bodies import BoundedBodies
 from jobfarm.one_hop import OneHop
 from jobfarm.requests import LoggedSocket, Observed
 from jobs.routing import WORKER_SOCKET, WorkerSocket
-from jobs.waiting.notifier import Notifier, Stopping
+from jobs.waiting.notifier import Notifier
 from jobs.waiting.presence import Beats, Seen
 from jobs.waiting.requests import Handler
 from jobs.waiting.wrapper import Waiting
@@ -72,7 +72,7 @@ class Server:
 class Running:
     def __init__(self, django: OneHop) -> None:
         self._loop = asyncio.get_running_loop()
-        self._stopping = Stopping()
+        self._stopping = asyncio.Event()  # from then on whoever waits is answered at once
         self._seen = Seen()
         self._beats = Beats(in_a_request_thread=django.run)
         self._notifier: Notifier | None = None
@@ -112,8 +112,8 @@ class Running:
 
     def begin_to_stop(self) -> None:
         """Send home whoever waits. Servers wait for open requests before they stop the application."""
-        if not self._stopping:
-            self._stopping.begin()
+        if not self._stopping.is_set():
+            self._stopping.set()
             self._ending = self._loop.create_task(self._stop_waiting())
 
     async def stop(self) -> None:

@@ -20,8 +20,7 @@ from jobs.operations import handed_out, hooks, idempotency, lanes
 from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.queues import ANY_QUEUE
-from jobs.queries import keys, moves, reads
-from jobs.queries.reads import Claimable, Interest
+from jobs.queries import keys, moves
 from live import operations as live
 from observing import numbers
 from postgres import transactions
@@ -131,11 +130,6 @@ def take(
     for queue in {row.queue for row in rows if row.has_key or (row.is_counted and len(rows) < limit)}:
         hooks.available(queue)  # what this claim picked or locked, and has not, it kept from others
     return rows
-
-
-def count_claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) -> list[Claimable]:
-    """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon."""
-    return reads.claimable(interests, horizon_s=horizon_s)
 
 
 def _claimed_before(worker: Worker, request: UUID) -> list[ClaimedJob]:

@@ -18,7 +18,6 @@ from jobs.errors import TooManyOpen
 from jobs.protocol.jobs import as_view
 from jobs.waiting import matching
 from jobs.waiting.matching import Changes
-from jobs.waiting.notifier import Stopping
 from jobs.waiting.requests import Connection, Django, Places
 from jobs.waiting.story import Stories
 from live import RECONNECTED, hub
@@ -39,7 +38,7 @@ class EventStream:
     """Serves one request for `GET /api/v1/jobs/{id}/events`, for `GET /api/v1/jobs/events?ids=`, or for
     `GET /api/v1/events`."""
 
-    def __init__(self, django: Django, stopping: Stopping, places: Places, changes: Changes) -> None:
+    def __init__(self, django: Django, stopping: asyncio.Event, places: Places, changes: Changes) -> None:
         self._django = django
         self._stopping = stopping
         self._places = places

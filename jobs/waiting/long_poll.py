@@ -13,7 +13,7 @@ from core.asgi import Receive, Scope, Send
 from jobs import http, operations
 from jobs.errors import TooManyOpen
 from jobs.protocol import answers, sessions
-from jobs.waiting.notifier import Notifier, Stopping
+from jobs.waiting.notifier import Notifier
 from jobs.waiting.requests import Connection, Django, Places
 from jobs.waiting.wait_groups import Wakeup
 from live import hub
@@ -31,7 +31,7 @@ class Woken:
 
 
 class LongPoll:
-    def __init__(self, django: Django, notifier: Notifier, stopping: Stopping, places: Places) -> None:
+    def __init__(self, django: Django, notifier: Notifier, stopping: asyncio.Event, places: Places) -> None:
         self._django = django
         self._places = places
         self._notifier = notifier
@@ -70,7 +70,7 @@ class LongPoll:
         while True:
             polled_at = self._loop.time()
             answer = await self._call(scope, body, woken.wakeup if woken else None)
-            if (waits := _waits(answer)) is None or self._stopping:
+            if (waits := _waits(answer)) is None or self._stopping.is_set():
                 return answer
             remaining_s = since + waits.wait_s - self._loop.time()
             if remaining_s <= 0 or (woken is not None and woken.wakeup is None and waits.is_drained):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import live
-from jobs.operations.claim import count_claimable
+from jobs.queries import reads
 from jobs.queries.reads import Claimable, Interest
 from jobs.waiting.wait_groups import NEVER, Waiter, WaitGroup, Wakeup
 from live import hub
@@ -37,32 +37,15 @@ Share = Callable[[], Coroutine[Any, Any, None]]
 Query = Callable[[Sequence[tuple[Interest, int]]], Sequence[Claimable]]
 
 
-class Stopping:
-    """Whether this process is about to end: whoever waits then answers at once. One event loop's, set for good."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def __bool__(self) -> bool:
-        return self._event.is_set()
-
-    def begin(self) -> None:
-        """The process is about to end. Called on the loop."""
-        self._event.set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-
-
 def claimable(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
     """For each (interest, how many at most): how many jobs there are, and when the next is due. Runs in a thread."""
-    return count_claimable(wanted, horizon_s=HORIZON_S)
+    return reads.claimable(wanted, horizon_s=HORIZON_S)
 
 
 class Notifier:
     """Belongs to the event loop it was made on, which must run. `stop` it with the process."""
 
-    def __init__(self, *, stopping: Stopping, query: Query = claimable, wall: Callable[[], float] = _WALL) -> None:
+    def __init__(self, *, stopping: asyncio.Event, query: Query = claimable, wall: Callable[[], float] = _WALL) -> None:
         self._stopping = stopping
         self._query = query
         self._wall = wall
@@ -89,7 +72,7 @@ class Notifier:
         """
         group = self._group(interest)
         waiter = Waiter(polled_at=polled_at, claims_itself=claims_itself, wakeup=self._loop.create_future())
-        if self._stopping:
+        if self._stopping.is_set():
             return None
         group.join(waiter, fresh_after=self._loop.time() - POLL_S)
         if polled_at > NEVER:

@@ -1,5 +1,6 @@
 """The thin ASGI wrapper around Django: two calls wait here, all others go straight through."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Final
@@ -9,7 +10,7 @@ from jobs.protocol.jobs import API
 from jobs.waiting.events import EventStream
 from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.matching import Changes
-from jobs.waiting.notifier import Notifier, Stopping
+from jobs.waiting.notifier import Notifier
 from jobs.waiting.requests import Django, Handler, Places
 
 _CLAIM: Final = f"{API}/worker/claim"
@@ -19,7 +20,7 @@ _EVENTS: Final = re.compile(rf"{re.escape(API)}/(?:jobs/(?:[0-9]{{1,19}}/)?)?eve
 class Waiting:
     """Serves HTTP for Django. `notifier` gives the process's notifier, made when it is first wanted."""
 
-    def __init__(self, handler: Handler, *, notifier: Callable[[], Notifier], stopping: Stopping) -> None:
+    def __init__(self, handler: Handler, *, notifier: Callable[[], Notifier], stopping: asyncio.Event) -> None:
         self._handler = handler
         self._notifier = notifier
         self._stopping = stopping

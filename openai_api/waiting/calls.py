@@ -19,7 +19,6 @@ from core import asgi
 from core.asgi import App, Receive, Scope, Send
 from jobs.errors import TooManyOpen
 from jobs.waiting.events import EVENT_STREAM, PING_S, Rights, first_of, piece
-from jobs.waiting.notifier import Stopping
 from jobs.waiting.requests import AT_ONCE, Connection, Django, Handler, Places
 from live import hub
 from live.feeds import Watch
@@ -81,7 +80,7 @@ def _decide_threads() -> ThreadPoolExecutor:
 class WaitingCall:
     """Serves one request: a new call, or one for the answer or the chunks of an earlier call."""
 
-    def __init__(self, django: Django, stopping: Stopping, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, django: Django, stopping: asyncio.Event, scope: Scope, receive: Receive, send: Send) -> None:
         self._django = django
         self._stopping = stopping
         self._scope = scope
@@ -124,7 +123,7 @@ class WaitingCall:
         if note.again and not self._has_started:
             await connections.run(operations.leave, note.job_id, user_id=note.user_id, fingerprint=note.again)
             await first_of(asyncio.sleep(settings.OPENAI["RETRY_GRACE"]), self._stopping.wait())
-            if not self._stopping:
+            if not self._stopping.is_set():
                 await connections.run(operations.end_grace, note.job_id, is_kept=note.is_kept)
         elif not note.is_kept:
             await connections.run(operations.give_up, note.job_id)
@@ -198,7 +197,7 @@ class WaitingCall:
         elif self._transcript.is_success and self._transcript.has_ended:
             self._pace.end(chunks=self._transcript.passed)
             await self._send_last(note, self._done)
-        elif self._stopping and not self._transcript.is_over:
+        elif self._stopping.is_set() and not self._transcript.is_over:
             await self._break_off(note, 503, domain.interrupted(note.job_id, path=note.path))
         else:
             threads = _decide_threads() if call_hooks.is_held(note.path) else None
@@ -297,7 +296,7 @@ def _authorized(scope: Scope, path: str) -> Scope:
 class OpenAICalls:
     """Serves the calls of OpenAI's API, and leaves the rest to `app`."""
 
-    def __init__(self, app: App, handler: Handler, *, stopping: Stopping) -> None:
+    def __init__(self, app: App, handler: Handler, *, stopping: asyncio.Event) -> None:
         self._app = app
         self._stopping = stopping
         self._django, self._hooked = Django(handler), Django(handler)  # a hook that hangs holds up the latter alone

@@ -14,7 +14,7 @@ from jobs import http, operations
 from jobs.protocol import answers, messages, sessions
 from jobs.protocol.messages import Call
 from jobs.waiting.long_poll import LongPoll
-from jobs.waiting.notifier import Notifier, Stopping
+from jobs.waiting.notifier import Notifier
 from jobs.waiting.requests import Django, Handler, Places
 from postgres import connections
 from tests import farm
@@ -43,7 +43,7 @@ async def test_a_claim_over_http_is_answered_with_jobs_that_nobody_decoded() -> 
     async def receive() -> Message:
         return incoming.pop() if incoming else await asyncio.get_running_loop().create_future()
 
-    poll = LongPoll(Django(cast("Handler", django)), cast("Notifier", None), Stopping(), Places())
+    poll = LongPoll(Django(cast("Handler", django)), cast("Notifier", None), asyncio.Event(), Places())
     await poll.serve(SCOPE, receive, cast("Send", None))
     assert [answer.content for answer in django.sent] == [b"no JSON"]
 

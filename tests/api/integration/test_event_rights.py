@@ -18,7 +18,6 @@ from jobs import operations
 from jobs.models import Job
 from jobs.waiting.events import EventStream
 from jobs.waiting.matching import Changes
-from jobs.waiting.notifier import Stopping
 from jobs.waiting.requests import Django, Handler, Places
 from live import hub
 from live.feeds import StateFeed
@@ -58,7 +57,7 @@ class Caller:
             "type": "http", "method": "GET", "path": f"/api/v1/jobs/{job_id}/events", "query_string": b"",
             "headers": [(b"authorization", f"Bearer {key}".encode()), (b"host", b"127.0.0.1")],
         }  # fmt: skip
-        stream = EventStream(Django(cast("Handler", gate)), Stopping(), Places(), Changes())
+        stream = EventStream(Django(cast("Handler", gate)), asyncio.Event(), Places(), Changes())
         self.streaming = asyncio.create_task(stream.serve(scope, self._messages.get, self._send))
 
     async def _send(self, message: Message) -> None:

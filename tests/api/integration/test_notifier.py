@@ -14,7 +14,7 @@ import live
 from jobs import operations
 from jobs.queries.reads import Claimable, Interest
 from jobs.waiting import notifier as bells
-from jobs.waiting.notifier import Notifier, Stopping
+from jobs.waiting.notifier import Notifier
 from jobs.waiting.wait_groups import NEVER, Wakeup
 from live import hub
 from postgres import connections
@@ -44,7 +44,7 @@ async def ringing(ask: Callable[..., Any] = bells.claimable) -> AsyncIterator[No
     """A bell whose hub listens."""
     await connections.run(operations.sync)
     await hub.current().ready()
-    notifier = Notifier(stopping=Stopping(), query=ask)
+    notifier = Notifier(stopping=asyncio.Event(), query=ask)
     try:
         yield notifier
     finally:

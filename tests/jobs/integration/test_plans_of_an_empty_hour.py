@@ -19,7 +19,6 @@ from django.db import connection, transaction
 from jobs import operations, queries
 from jobs.domain.conflicts import BEHIND
 from jobs.models import Job, Mark, Worker
-from jobs.operations.claim import count_claimable
 from jobs.queries import fleet, moves, reads, rollups, scaling, submits
 from jobs.queries.reads import Interest
 from postgres import statements
@@ -163,7 +162,7 @@ def _everything(
     yield lambda: fleet.queue_rows(viewer=ada.pk)
     for owner_id in (None, ada.pk):
         interest = Interest(queues=("work",), owner_id=owner_id)
-        yield partial(count_claimable, [(interest, 5)], horizon_s=5.0)
+        yield partial(reads.claimable, [(interest, 5)], horizon_s=5.0)
 
 
 def _of_lanes(ada: User) -> Iterator[Callable[[], Any]]:

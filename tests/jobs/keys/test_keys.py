@@ -11,7 +11,6 @@ from django.db.models.functions import Now
 from jobs import operations
 from jobs.errors import KeyIsFull
 from jobs.models import ConcurrencyKey, Job, Kind, Lane, Worker
-from jobs.operations.claim import count_claimable
 from jobs.queries import keys, lanes, reads, scaling
 from tests import farm
 
@@ -167,7 +166,7 @@ def test_what_waits_for_its_key_keeps_no_worker_asking(worker: Worker) -> None:
     submit(*"aaa")
     operations.claim(worker, limit=2)
     interest = reads.Interest(queues=("work",), owner_id=None, satisfies=())
-    [claimable] = count_claimable([(interest, 5)], horizon_s=5.0)
+    [claimable] = reads.claimable([(interest, 5)], horizon_s=5.0)
     assert claimable.jobs == 0
 
 

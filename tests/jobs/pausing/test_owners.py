@@ -9,7 +9,6 @@ from django.contrib.auth.models import Group, User
 from jobs import operations
 from jobs.models import Job, Lane, Live, Mark, PausedOwner, Worker
 from jobs.operations import lanes as moving
-from jobs.operations.claim import count_claimable
 from jobs.queries import fleet, lanes, pages, reads
 from tests import farm
 
@@ -43,7 +42,7 @@ def test_a_paused_owners_jobs_wait_and_all_others_go_on(worker: Worker, ada: Use
     farm.submit(2, owner=ada)
     farm.submit(2)
     assert owners(worker) == [None, None]
-    [left] = count_claimable([(reads.Interest(queues=("work",)), 9)], horizon_s=1)
+    [left] = reads.claimable([(reads.Interest(queues=("work",)), 9)], horizon_s=1)
     assert left.jobs == 0
     check()
 

@@ -17,7 +17,6 @@ from jobfarm.one_hop import OneHop
 from jobs import operations as jobs
 from jobs.domain.workers import Facts
 from jobs.models import Job, Worker
-from jobs.waiting.notifier import Stopping
 from jobs.waiting.requests import Handler
 from live import hub
 from openai_api.waiting.calls import OpenAICalls
@@ -56,7 +55,7 @@ class Caller:
             "query_string": b"",
             "headers": [(b"authorization", f"Bearer {key}".encode()), (b"host", b"127.0.0.1")],
         }  # fmt: skip
-        calls = OpenAICalls(cast("Any", None), cast("Handler", django), stopping=Stopping())
+        calls = OpenAICalls(cast("Any", None), cast("Handler", django), stopping=asyncio.Event())
         self.waiting = asyncio.create_task(calls(scope, self._messages.get, self._send))
 
     async def _send(self, message: Message) -> None:
