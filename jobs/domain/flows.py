@@ -32,10 +32,10 @@ def condition(when: str | None) -> Condition:
         raise InvalidValue(field="when", why=f'"success" or "ended", not {when!r}') from None
 
 
-def name(text: str) -> str:
-    """A name within a flow, as it is. Raises InvalidValue."""
-    if not 1 <= len(text) <= LONGEST_NAME or not text.isprintable() or text != text.strip():
-        raise InvalidValue(field="name", why=f"1 to {LONGEST_NAME} printable characters, no space at its ends")
+def checked_name(text: str, *, field: str = "name", longest: int = LONGEST_NAME) -> str:
+    """A name within a flow, of a signal, or what a signal is about (`field`), as it is. Raises InvalidValue."""
+    if not 1 <= len(text) <= longest or not text.isprintable() or text != text.strip():
+        raise InvalidValue(field=field, why=f"1 to {longest} printable characters, no space at its ends")
     return text
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from jobs.domain.flows import MOST_INTO, name
+from jobs.domain.flows import MOST_INTO, checked_name
 from jobs.errors import InvalidValue
 
 DATA_BYTES: Final = 64_000
@@ -53,7 +53,7 @@ class Wait:
         if self.signal is not None:
             checked_name(self.signal)
         if self.signal_key is not None:
-            checked_key(self.signal_key)
+            checked_name(self.signal_key, field="signal_key", longest=LONGEST_KEY)
 
     def _check_timeout(self) -> None:
         if not (self.children or self.signal):
@@ -135,18 +135,6 @@ def _field(name: str, one: Mapping[str, Any], *, is_required: bool) -> SignalFie
         raise ValueError(name)
     label = str(one.get("title", name))
     return SignalField(name=name, type=kind, label=label, choices=choices, is_required=is_required)
-
-
-def checked_name(text: str) -> str:
-    """The name of a signal, as it is. Raises InvalidValue."""
-    return name(text)
-
-
-def checked_key(text: str) -> str:
-    """What a signal is about, for who does not know the job. Raises InvalidValue."""
-    if not 1 <= len(text) <= LONGEST_KEY or not text.isprintable() or text != text.strip():
-        raise InvalidValue(field="signal_key", why=f"1 to {LONGEST_KEY} printable characters, no space at its ends")
-    return text
 
 
 def checked_id(text: str) -> str:

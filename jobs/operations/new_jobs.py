@@ -114,7 +114,7 @@ def recorded(
 
 def _in_order(new_jobs: Sequence[NewJob], made: Sequence[JobRecord]) -> list[JobRecord]:
     """The records with what they come after."""
-    names = [None if new.get("name") is None else flows.name(new["name"] or "") for new in new_jobs]
+    names = [None if new.get("name") is None else flows.checked_name(new["name"] or "") for new in new_jobs]
     named = {place: flows.after(new["after"] or ()) for place, new in enumerate(new_jobs) if new.get("after")}
     if any(new.get("when") and place not in named for place, new in enumerate(new_jobs)):
         raise InvalidValue(field="when", why="it is about `after`, and there is none")

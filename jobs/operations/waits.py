@@ -11,8 +11,9 @@ from django.db import transaction
 from core import audit
 from jobs.domain import payloads
 from jobs.domain.conflicts import BEHIND
+from jobs.domain.flows import checked_name
 from jobs.domain.states import ENDED, Status
-from jobs.domain.waits import DATA_BYTES, Wait, checked_id, checked_key, checked_name, misfit, parsed
+from jobs.domain.waits import DATA_BYTES, LONGEST_KEY, Wait, checked_id, misfit, parsed
 from jobs.errors import InvalidValue, JobHasEnded, NotAChild
 from jobs.models import Signal
 from jobs.operations import endings, hooks
@@ -52,9 +53,7 @@ def signal(job_id: int, name: str, data: Any = None, *, by: User | None, key: st
     InvalidValue (also for data that the job's form could not send, while it waits for it), InvalidJson,
     PayloadTooLarge.
     """
-    key = uuid.uuid4().hex if key is None else checked_id(key)
-    checked_name(name)
-    payloads.encoded(data, limit_bytes=DATA_BYTES, subject="data")
+    key = _checked(name, data, key)
     job = reads.operable(job_id, by=by, lock=True)
     if Status(job.status) in ENDED:
         if Signal.objects.filter(job_id=job.pk, key=key).exists():
@@ -83,10 +82,9 @@ def signal_by_key(signal_key: str, name: str, data: Any = None, *, by: User | No
 
 def send_by_key(signal_key: str, name: str, data: Any, *, sender_id: int | None, key: str | None = None) -> bool:
     """`signal_by_key` for the jobs of this person, or of everybody, in the caller's transaction."""
-    key = uuid.uuid4().hex if key is None else checked_id(key)
-    checked_name(name)
-    payloads.encoded(data, limit_bytes=DATA_BYTES, subject="data")
-    stored, is_new = queries.store_keyed(checked_key(signal_key), name=name, data=data, key=key, sender_id=sender_id)
+    key = _checked(name, data, key)
+    checked_name(signal_key, field="signal_key", longest=LONGEST_KEY)
+    stored, is_new = queries.store_keyed(signal_key, name=name, data=data, key=key, sender_id=sender_id)
     if is_new:
         transaction.on_commit(lambda: reach(stored.pk), robust=True)
     return is_new
@@ -108,6 +106,14 @@ def time_out(rows: Sequence[Any]) -> None:
     queries.settle([row.id for row in rows if not row.waits])
     over = queries.time_out([row.id for row in rows if row.waits])
     _wake([row for row in rows if row.id in over])
+
+
+def _checked(name: str, data: Any, key: str | None) -> str:
+    """What this signal is called. Raises InvalidValue, InvalidJson, PayloadTooLarge."""
+    key = uuid.uuid4().hex if key is None else checked_id(key)
+    checked_name(name)
+    payloads.encoded(data, limit_bytes=DATA_BYTES, subject="data")
+    return key
 
 
 def _takes(job_id: int, signal: Signal) -> bool:
