@@ -12,6 +12,7 @@ from jobs.domain.changes import Wanted
 from jobs.protocol import jobs as protocol
 from jobs.queries import changes as queries
 from jobs.queries.changes import MOST_READ, Span
+from jobs.waiting.requests import within
 from live import RECONNECTED, hub
 from live.hub import Subscription
 from postgres import clock, connections
@@ -131,11 +132,7 @@ class Changes:
 
     async def _read_for_ever(self) -> None:
         while True:
-            try:
-                async with asyncio.timeout(_AT_REST_S):
-                    await self._touched.wait()
-            except TimeoutError:
-                pass  # that nothing happened moves all streams on as well
+            await within(_AT_REST_S, self._touched)  # that nothing happened moves all streams on as well
             self._touched.clear()
             try:
                 await self._read()

@@ -16,6 +16,7 @@ from typing import Any, Final
 import live
 from jobs.queries import reads
 from jobs.queries.reads import Claimable, Interest
+from jobs.waiting.requests import within
 from jobs.waiting.wait_groups import NEVER, Waiter, WaitGroup, Wakeup
 from live import hub
 from observing import fields
@@ -192,11 +193,7 @@ class Notifier:
         """Wait for a change, or for the poll while anybody waits."""
         waiting = any(group.waiters for group in self._groups.values())
         remaining_s = max(0.0, self._polled_at + POLL_S - self._loop.time()) if waiting else None
-        try:
-            async with asyncio.timeout(remaining_s):
-                await self._changed.wait()
-        except TimeoutError:
-            pass
+        await within(remaining_s, self._changed)
         self._changed.clear()
 
     async def _count(self) -> None:

@@ -13,6 +13,7 @@ from jobs import operations
 from jobs.domain import presence
 from jobs.domain.presence import Part
 from jobs.operations.workers import PROCESSES_TOPIC, Presence
+from jobs.waiting.requests import within
 from live import hub
 from observing import fields
 from postgres import connections
@@ -46,7 +47,7 @@ class Beats:
     async def begin(self) -> None:
         """Begin, and wait for the first beat, for some seconds at most."""
         self._task = asyncio.create_task(self._beat_for_ever(), name="jobs: beats")
-        await _within(BEGIN_WITHIN_S, self._first)
+        await within(BEGIN_WITHIN_S, self._first)
 
     async def stop(self) -> None:
         """End, and report that if the database is reachable."""
@@ -65,7 +66,7 @@ class Beats:
             self._first.set()
             if self._is_noted:
                 hub.touch_here({PROCESSES_TOPIC})
-            await _within(self._every_s, self._stopping)
+            await within(self._every_s, self._stopping)
 
     async def _beat(self) -> bool:
         try:
@@ -86,14 +87,6 @@ class Beats:
 
 def _nothing() -> None:
     """What only has to come about."""
-
-
-async def _within(seconds: float, event: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass
 
 
 class Seen:

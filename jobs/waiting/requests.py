@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any, Final, Protocol, Self, TypeVar
 
 from django.http.response import HttpResponseBase
@@ -39,6 +39,13 @@ class Connection:
         finally:
             task.cancel()
             await asyncio.wait({task})
+
+
+async def within(seconds: float | None, event: asyncio.Event) -> None:
+    """Wait for this event, for so many seconds at most; None: for as long as it takes."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 COME_AGAIN_S: Final = 5
