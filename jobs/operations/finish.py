@@ -240,11 +240,15 @@ class Successes:
     def announce(self, moved: Sequence[Any]) -> dict[int, Status]:
         """What has to be known of those that ended; their new status by place."""
         if moved:
-            _announce_successes(moved, [self.results[row.place - 1] for row in moved])
+            results = {row.id: self.results[row.place - 1] for row in moved}
+            hooks.changed(results, "workers")
+            hooked = {row.id: row for row in moved if row.kind in kinds.HOOKS}
+            ends = [_success(row, results[pk]) for pk, row in hooked.items()]
+            hooks.settled(hooked.values(), settlements=ends, locked=hooked)
             events.settled(moved)
             for queue in {row.counted_in for row in moved} - {None}:
                 hooks.available(queue)
-            metering.succeeded(moved, results=[self.results[row.place - 1] for row in moved])
+            metering.succeeded(moved, results=[*results.values()])
             content.ended([row.id for row in moved if row.is_metered])
             endings.went_on(moved)
         return {self.places[row.place - 1]: Status(row.status) for row in moved}
@@ -254,16 +258,6 @@ def _succeed(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:
     """Nothing is to be decided about successes: one statement locks and settles them."""
     successes = Successes.of(finished)
     return successes.announce(moves.succeed(worker, successes.leases, results=successes.results, runs=successes.runs))
-
-
-def _announce_successes(moved: Sequence[Any], results: Sequence[str | None]) -> None:
-    hooks.changed([row.id for row in moved], "workers")
-    hooked = [(row, result) for row, result in zip(moved, results, strict=True) if row.kind in kinds.HOOKS]
-    hooks.settled(
-        [row for row, _ in hooked],
-        settlements=[_success(row, result) for row, result in hooked],
-        locked={row.id: row for row, _ in hooked},
-    )
 
 
 def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:

@@ -152,20 +152,15 @@ def to(worker: Worker, rows: Sequence[moves.Row]) -> list[ClaimedJob]:
 
     In the claim's transaction. Jobs of kinds without hooks cost nothing here.
     """
-    hooked = [row for row in rows if row.kind in kinds.HOOKS]
-    if hooked:
-        hooks.claimed(hooked, worker_name=worker.name)
-    return _without_discarded(worker, rows, hooked)
+    hooks.claimed(rows, worker_name=worker.name)
+    return again(worker, rows)
 
 
 def again(worker: Worker, rows: Sequence[moves.Row]) -> list[ClaimedJob]:
     """The same for jobs whose claim is answered once more; their apps know of the claim already."""
-    return _without_discarded(worker, rows, [row for row in rows if row.kind in kinds.HOOKS])
-
-
-def _without_discarded(worker: Worker, rows: Sequence[moves.Row], hooked: Sequence[moves.Row]) -> list[ClaimedJob]:
     (after, waited, kept), unreadable = _brought(rows)
     stored: dict[int, Any] = {**{row.id: _payload(row) for row in rows}, **unreadable}
+    hooked = [row for row in rows if row.kind in kinds.HOOKS]
     readable = [row for row in hooked if not isinstance(stored[row.id], hooks.PrepareFailed)]
     answers = {**stored, **hooks.prepare(worker, readable, stored)} if readable else stored
     discarded = {
