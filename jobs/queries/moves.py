@@ -186,14 +186,8 @@ def note_runs(worker: Worker, runs: Sequence[Run]) -> None:
 def _note_runs(worker: Worker, runs: Sequence[Run]) -> list[statements.Call]:
     if not runs:
         return []
-    return [(statements.load("jobs", "note_runs"), {
-        "worker": worker.pk,
-        "job": [job_id for job_id, _, _ in runs],
-        "fence": [lease.fence for _, lease, _ in runs],
-        "secret": [lease.secret for _, lease, _ in runs],
-        "ran_s": [float(ran_s) for _, _, ran_s in runs],
-        "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
-    })]  # fmt: skip
+    more = {"ran_s": [float(ran_s) for _, _, ran_s in runs], "confirm_s": settings.JOBFARM["HEARTBEAT_S"]}
+    return [(statements.load("jobs", "note_runs"), _leases(worker, [run[:2] for run in runs]) | more)]
 
 
 def succeed(
@@ -245,20 +239,15 @@ def absence() -> dict[str, float]:
 
 def settle(settlements: Sequence[Settlement]) -> list[Row]:
     """Apply settlements to running jobs, in one statement. Returns the rows that moved."""
+    same = ("fence", "failures", "error", "result", "releases", "unconfirmed", "run_at")
     return statements.load("jobs", "settle").run(
         {
             "job": [s.job_id for s in settlements],
-            "fence": [s.fence for s in settlements],
             "status": [s.status.value for s in settlements],
-            "failures": [s.failures for s in settlements],
             "delay_s": [float(s.delay_s) for s in settlements],
             "avoid": [_array(s.avoid) for s in settlements],
             "outcome": [s.outcome and s.outcome.value for s in settlements],
-            "error": [s.error for s in settlements],
-            "result": [s.result for s in settlements],
-            "releases": [s.releases for s in settlements],
-            "unconfirmed": [s.unconfirmed for s in settlements],
-            "run_at": [s.run_at for s in settlements],
+            **{name: [getattr(s, name) for s in settlements] for name in same},
         }
     )
 
