@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
 from django.conf import settings
@@ -121,16 +122,10 @@ def delete_orphaned_files(*, now: datetime, limit: int = 1000) -> list[str]:
 
     Reads every name in the storage's folder of jobs. Nothing here is undone by a rollback: call it outside of one.
     """
-    deleted: list[str] = []
-    batch: list[str] = []
-    for name in _files(FOLDER):
-        batch.append(name)
-        if len(batch) == _NAMES_AT_ONCE:
-            deleted += _delete_unknown(batch, now=now, limit=limit - len(deleted))
-            batch = []
-        if len(deleted) >= limit:
-            return deleted
-    return deleted + _delete_unknown(batch, now=now, limit=limit - len(deleted))
+    names, deleted = _files(FOLDER), list[str]()
+    while len(deleted) < limit and (batch := list(islice(names, _NAMES_AT_ONCE))):
+        deleted += _delete_unknown(batch, now=now, limit=limit - len(deleted))
+    return deleted
 
 
 def _go_on(rows: Sequence[Any]) -> None:
