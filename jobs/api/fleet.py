@@ -112,7 +112,7 @@ def resume(request: HttpRequest, body: Waiting) -> Pause:
 
 def _set_paused(request: HttpRequest, body: Waiting, operation_of: Any) -> Pause:
     user = _user(request)
-    if not fleet.runs_the_farm(user):
+    if not reads.runs_farm(user):
         raise NotYoursToPause
     row = _named(body)
     operation_of[type(row)](row if isinstance(row, User) else row.pk, by=user)

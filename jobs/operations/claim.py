@@ -20,7 +20,7 @@ from jobs.operations import handed_out, hooks, idempotency, lanes
 from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.queues import ANY_QUEUE
-from jobs.queries import keys, moves
+from jobs.queries import fleet, keys, moves
 from live import operations as live
 from observing import numbers
 from postgres import transactions
@@ -231,7 +231,7 @@ def _spelled_out(steals: Sequence[str], home: Sequence[str]) -> list[str]:
     if ANY_QUEUE not in steals:
         return [queue for queue in steals if queue not in home]
     named = [queue for queue in steals if queue != ANY_QUEUE and queue not in home]
-    return named + [queue for queue in keys.all_queues() if queue not in home and queue not in named]
+    return named + [queue for queue in fleet.known_queues() if queue not in home and queue not in named]
 
 
 def _finished_and_claimed(

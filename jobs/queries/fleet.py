@@ -20,7 +20,7 @@ from jobs.models import Job, Process, Queue, Worker, WorkerFacts
 from jobs.models.workers import was_seen_lately
 from jobs.queries import requirements
 from jobs.queries.pages import EVERYBODY
-from jobs.queries.reads import AnyUser, is_operator
+from jobs.queries.reads import AnyUser, is_operator, runs_farm
 from jobs.queries.workers import Rates, rates, stuck_slots
 from observing.logs import LATEST_ERRORS
 from postgres import clock, statements
@@ -143,14 +143,9 @@ class WorkerCounts:
     drained: int
 
 
-def runs_the_farm(user: AnyUser) -> bool:
-    """Whether `user` may pause queues, and make workers that serve everybody: staff with the permission."""
-    return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm("jobs.operate_job")
-
-
 def may_manage(user: AnyUser, worker: Worker) -> bool:
     """Whether `user` may give this worker a new key or revoke it: its owner, or whoever runs the farm."""
-    return (worker.owner_id is not None and worker.owner_id == user.pk) or runs_the_farm(user)
+    return (worker.owner_id is not None and worker.owner_id == user.pk) or runs_farm(user)
 
 
 def shares(queue: str) -> list[ShareRow]:
@@ -216,7 +211,7 @@ def manageable_worker(worker_id: int, *, user: AnyUser, by_staff: bool = False) 
     """One worker that `user` may change; `by_staff`: in what its owner may not, as its labels, which win over what the
     owner has it announce. Raises UnknownWorker, and WorkerNotYours for one that `user` may look at."""
     row = visible_worker(worker_id, user=user)
-    if not (runs_the_farm(user) if by_staff else may_manage(user, row.worker)):
+    if not (runs_farm(user) if by_staff else may_manage(user, row.worker)):
         raise WorkerNotYours
     return row
 

@@ -104,10 +104,6 @@ def known_queues(names: Iterable[str]) -> set[str]:
     return {row.name for row in rows}
 
 
-def all_queues() -> list[str]:
-    return list(Queue.objects.values_list("name", flat=True))
-
-
 def lock_queue(name: str, *, keys: bool = False) -> Queue | None:
     """Lock a queue for who changes it, with `keys` also for who submits with a new concurrency key of it."""
     return Queue.objects.select_for_update(no_key=not keys).filter(name=name).first()

@@ -66,15 +66,14 @@ def is_operator(user: AnyUser) -> bool:
 
 
 def may_operate(user: AnyUser, job: Job) -> bool:
-    """Whether `user` may cancel, retry and share this job: its owner, or staff with the permission."""
-    if not isinstance(user, User) or not user.is_active:
-        return False
-    return job.owner_id == user.pk or runs_farm(user)
+    """Whether `user` may cancel, retry and share this job: its owner, or whoever runs the farm."""
+    return isinstance(user, User) and user.is_active and (job.owner_id == user.pk or runs_farm(user))
 
 
-def runs_farm(user: User) -> bool:
-    """Whether an active `user` may operate the jobs of everybody: staff with the permission."""
-    return user.is_staff and user.has_perm("jobs.operate_job")
+def runs_farm(user: AnyUser) -> bool:
+    """Whether `user` may operate the jobs of everybody, pause queues, and make workers that serve everybody: staff with
+    the permission."""
+    return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm("jobs.operate_job")
 
 
 def operable(job_id: int, *, by: User | None, lock: bool = False) -> Job:

@@ -19,7 +19,7 @@ from core.pages import FORM, POST, guarded
 from core.refusal import existing
 from jobs.errors import JobsError, NotFound, UnknownQueue
 from jobs.models import Job
-from jobs.queries import fleet, pages, reads
+from jobs.queries import pages, reads
 from ratelimits.errors import RateLimitsError
 
 _MOODS = {messages.SUCCESS: "good", messages.WARNING: "", messages.ERROR: "bad"}
@@ -65,7 +65,7 @@ def done(request: HttpRequest, url: str, do: Callable[[], Answer]) -> HttpRespon
 def runner(request: HttpRequest) -> User:
     """Who runs the farm. 403 for others."""
     person = people.person(request)
-    if not fleet.runs_the_farm(person):
+    if not reads.runs_farm(person):
         raise PermissionDenied("Only those who run the farm may do that.")
     return person
 

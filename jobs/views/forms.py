@@ -17,7 +17,7 @@ from jobs import errors, operations
 from jobs.domain import files, kinds, labels
 from jobs.models import Fair, Job, Upload
 from jobs.operations.queues import ANY_QUEUE, HIGHEST_CEILING, LONGEST_AGE_S
-from jobs.queries import fleet, pages
+from jobs.queries import pages, reads
 from postgres import clock
 from ratelimits.errors import CountExceedsLimit, RateLimitsError, UnknownLimit
 
@@ -335,7 +335,7 @@ class WorkerForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None, *, user: User, initial: Mapping[str, Any] | None = None) -> None:
         super().__init__(data, auto_id="worker-%s", initial=dict(initial or {}))
         self._user = user
-        if not fleet.runs_the_farm(user):  # a member's worker serves that member
+        if not reads.runs_farm(user):  # a member's worker serves that member
             del self.fields["scope"]
 
     def create(self) -> tuple[Any, str] | None:

@@ -20,7 +20,7 @@ from jobs.domain.differences import compare
 from jobs.live_queries.common import MEMBER, OPERATOR
 from jobs.live_queries.one import SignalForm, key_of
 from jobs.models import Attempt, Job
-from jobs.queries import fleet, inputs, pages, reads, reports, waits
+from jobs.queries import inputs, pages, reads, reports, waits
 from jobs.views import access
 
 LONGEST_SNIPPET: Final = 20_000  # characters of a payload that is shown as a command
@@ -46,7 +46,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "job": row,
         "audience": OPERATOR if reads.is_operator(request.user) else MEMBER,
         "may_operate": may_operate,
-        "may_run_farm": fleet.runs_the_farm(request.user),
+        "may_run_farm": reads.runs_farm(request.user),
         "origin": pages.origin(job_id),
         "offspring": pages.offspring(job_id),
         "belongs_to": operations.links(row, viewer=request.user),

@@ -83,7 +83,7 @@ def set_order(request: HttpRequest, name: str) -> access.Answer:
 def pause_of_list(user: User, *, owner: str) -> dict[str, Any]:
     """What a list of jobs says of a pause: to who runs the farm that of the owner whom it is narrowed to (a name, or
     ""), to others their own."""
-    may_run = fleet.runs_the_farm(user)
+    may_run = reads.runs_farm(user)
     person = User.objects.filter(username=owner).first() if may_run else user
     pause = None if person is None else lanes.pause_of(person)
     return {"person": person, "pause": pause, "may_run": may_run}
@@ -110,7 +110,7 @@ def _page(
     context = {
         "queue": rows[0],
         "viewer": access.viewer(user),
-        "may_run": fleet.runs_the_farm(user),
+        "may_run": reads.runs_farm(user),
         "is_operator": reads.is_operator(user),
         "form": form or CeilingForm(initial={"ceiling": rows[0].ceiling, "of_key": rows[0].of_key}),
         "order": order or OrderForm(initial={"fair": rows[0].fair, "ages_after": rows[0].ages_after}),

@@ -83,7 +83,7 @@ def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
         "row": row,
         "worker": row.worker,
         "may_manage": fleet.may_manage(request.user, row.worker),
-        "may_label": fleet.runs_the_farm(request.user),
+        "may_label": reads.runs_farm(request.user),
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(row.worker.labels.items())),
     }
     return render(request, "jobs/worker.html", context)
