@@ -74,10 +74,18 @@ def retry(request: HttpRequest, job_id: int) -> HttpResponse:
     return _submitted(request, lambda by: operations.retry(job_id, by=by, once=True), "Retried as job #{new}.")
 
 
-@access.action("jobs:job")
-def run_now(request: HttpRequest, job_id: int) -> str:
-    operations.run_now(job_id, by=people.person(request))
-    return "The job is due now."
+def _acting(operation: Callable[..., object], sentence: str, *, at: str = "") -> access.Act:
+    @access.action("jobs:job", at=at)
+    def act(request: HttpRequest, job_id: int) -> str:
+        operation(job_id, by=people.person(request))
+        return sentence
+
+    return act
+
+
+run_now = _acting(operations.run_now, "The job is due now.")
+share = _acting(operations.share, "Anyone with the link can see this job now.", at="#share")
+unshare = _acting(operations.unshare, "The link no longer works.", at="#share")
 
 
 @access.action("jobs:job")
@@ -94,20 +102,6 @@ def clone(request: HttpRequest, job_id: int) -> HttpResponse:
     """Submit a job like this one at once, as the person's own, and go there."""
     sentence = f"Submitted as job #{{new}}, like #{job_id}."
     return _submitted(request, lambda by: operations.clone(job_id, by=by), sentence)
-
-
-@access.action("jobs:job", at="#share")
-def share(request: HttpRequest, job_id: int) -> str:
-    """Make the link that shows this job to whoever has it."""
-    operations.share(job_id, by=people.person(request))
-    return "Anyone with the link can see this job now."
-
-
-@access.action("jobs:job", at="#share")
-def unshare(request: HttpRequest, job_id: int) -> str:
-    """Make that link worthless, on pages that are open too."""
-    operations.unshare(job_id, by=people.person(request))
-    return "The link no longer works."
 
 
 @access.action("jobs:job")

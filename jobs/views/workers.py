@@ -96,23 +96,18 @@ def rotate(request: HttpRequest, worker_id: int) -> HttpResponse:
     return _shown_once(request, worker, operations.rotate_key(worker, by=people.person(request)))
 
 
-@access.action("jobs:worker")
-def revoke(request: HttpRequest, worker_id: int) -> str:
-    operations.revoke(_worker(request, worker_id).worker, by=people.person(request))
-    return "Its key is revoked. Its job is lost when the lease ends."
+def _acting(operation: Callable[..., object], sentence: str) -> access.Act:
+    @access.action("jobs:worker")
+    def act(request: HttpRequest, worker_id: int) -> str:
+        operation(_worker(request, worker_id).worker, by=people.person(request))
+        return sentence
+
+    return act
 
 
-@access.action("jobs:worker")
-def drain(request: HttpRequest, worker_id: int) -> str:
-    """Have the worker finish what it holds, and give it nothing more."""
-    operations.drain(_worker(request, worker_id).worker, by=people.person(request))
-    return "It is drained: it finishes what it holds, and is given no more jobs."
-
-
-@access.action("jobs:worker")
-def undrain(request: HttpRequest, worker_id: int) -> str:
-    operations.undrain(_worker(request, worker_id).worker, by=people.person(request))
-    return "It is given jobs again."
+revoke = _acting(operations.revoke, "Its key is revoked. Its job is lost when the lease ends.")
+drain = _acting(operations.drain, "It is drained: it finishes what it holds, and is given no more jobs.")
+undrain = _acting(operations.undrain, "It is given jobs again.")
 
 
 @access.action("jobs:worker")
