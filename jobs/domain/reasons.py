@@ -3,7 +3,7 @@
 Who may do that is for the call, or the page, that does it to say.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -151,33 +151,30 @@ def _until(moment: datetime | None) -> str:
     return "" if moment is None else f" ({utc(moment)})"
 
 
-def _unconfirmed(facts: Facts) -> list[Reason]:
+def _unconfirmed(facts: Facts) -> Iterator[Reason]:
     """Its leases were not confirmed, and not by one answer that was lost."""
-    if facts.unconfirmed < 2:
-        return []
-    sentence = (
-        f"Its last {facts.unconfirmed} workers took it and never said a word: it may end them as soon as it begins, "
-        "or no answer reaches them."
-    )
-    return [_reason(facts, "unconfirmed", sentence, leases=facts.unconfirmed)]
+    if facts.unconfirmed >= 2:
+        sentence = (
+            f"Its last {facts.unconfirmed} workers took it and never said a word: it may end them as soon as it "
+            "begins, or no answer reaches them."
+        )
+        yield _reason(facts, "unconfirmed", sentence, leases=facts.unconfirmed)
 
 
-def _limit(facts: Facts) -> list[Reason]:
-    if facts.limit_until is None or facts.limit_in_s <= 0:
-        return []
-    until = f"{utc(facts.limit_until)}{_countdown(facts.limit_in_s)}"
-    sentence = f"It is waiting for the limit {facts.limit} until {until}."
-    numbers = {"limit": facts.limit, "until": facts.limit_until, "seconds": facts.limit_in_s}
-    return [_reason(facts, "waiting_for_limit", sentence, **numbers)]
+def _limit(facts: Facts) -> Iterator[Reason]:
+    if facts.limit_until is not None and facts.limit_in_s > 0:
+        until = f"{utc(facts.limit_until)}{_countdown(facts.limit_in_s)}"
+        sentence = f"It is waiting for the limit {facts.limit} until {until}."
+        numbers = {"limit": facts.limit, "until": facts.limit_until, "seconds": facts.limit_in_s}
+        yield _reason(facts, "waiting_for_limit", sentence, **numbers)
 
 
-def _hold(facts: Facts) -> list[Reason]:
+def _hold(facts: Facts) -> Iterator[Reason]:
     """It waits for its meter, as long as it is due later."""
-    if facts.hold is None:
-        return []
-    sentence = f"Waiting for {facts.hold.cause} until {utc(facts.hold.until)}{_countdown(facts.due_in_s)}."
-    numbers = {"until": facts.hold.until, "seconds": facts.due_in_s}
-    return [_reason(facts, "waiting_for_budget", sentence, **numbers)]
+    if facts.hold is not None:
+        sentence = f"Waiting for {facts.hold.cause} until {utc(facts.hold.until)}{_countdown(facts.due_in_s)}."
+        numbers = {"until": facts.hold.until, "seconds": facts.due_in_s}
+        yield _reason(facts, "waiting_for_budget", sentence, **numbers)
 
 
 def _due(facts: Facts) -> list[Reason]:
@@ -215,35 +212,32 @@ def _or_until(moment: datetime | None) -> str:
     return "" if moment is None else f", or until {utc(moment)}"
 
 
-def _owner(facts: Facts) -> list[Reason]:
-    if facts.owner_paused_at is None:
-        return []
-    sentence = f"The jobs of {facts.owner} have been paused since {utc(facts.owner_paused_at)}."
-    pause = {"since": facts.owner_paused_at, "by": facts.owner_paused_by}
-    return [_reason(facts, "owner_paused", sentence, owner=facts.owner, **pause)]
+def _owner(facts: Facts) -> Iterator[Reason]:
+    if facts.owner_paused_at is not None:
+        sentence = f"The jobs of {facts.owner} have been paused since {utc(facts.owner_paused_at)}."
+        pause = {"since": facts.owner_paused_at, "by": facts.owner_paused_by}
+        yield _reason(facts, "owner_paused", sentence, owner=facts.owner, **pause)
 
 
-def _queue(facts: Facts) -> list[Reason]:
+def _queue(facts: Facts) -> Iterator[Reason]:
     if facts.paused_at is not None:
         sentence = f"The queue {facts.queue} has been paused since {utc(facts.paused_at)}."
-        return [_reason(facts, "queue_paused", sentence, since=facts.paused_at, by=facts.paused_by)]
-    if facts.ceiling is not None and len(facts.running) >= facts.ceiling:
+        yield _reason(facts, "queue_paused", sentence, since=facts.paused_at, by=facts.paused_by)
+    elif facts.ceiling is not None and len(facts.running) >= facts.ceiling:
         sentence = f"The queue {facts.queue} is full: {facts.ceiling} of its jobs may run at a time."
-        return [_reason(facts, "queue_full", sentence, ceiling=facts.ceiling, running=list(facts.running))]
-    return []
+        yield _reason(facts, "queue_full", sentence, ceiling=facts.ceiling, running=list(facts.running))
 
 
-def _key(facts: Facts) -> list[Reason]:
+def _key(facts: Facts) -> Iterator[Reason]:
     name = f'the concurrency key "{facts.key}"' if facts.key else "its kind without a concurrency key"
     if facts.key_paused_at is not None:
         sentence = f"The jobs of {name} have been paused since {utc(facts.key_paused_at)}."
         pause = {"since": facts.key_paused_at, "by": facts.key_paused_by}
-        return [_reason(facts, "key_paused", sentence, key=facts.key, **pause)]
-    if facts.key_bound is not None and len(facts.key_running) >= facts.key_bound:
+        yield _reason(facts, "key_paused", sentence, key=facts.key, **pause)
+    elif facts.key_bound is not None and len(facts.key_running) >= facts.key_bound:
         sentence = f"As many jobs of {name} run as may at a time: {facts.key_bound}."
         numbers = {"key": facts.key, "most": facts.key_bound, "running": list(facts.key_running)}
-        return [_reason(facts, "key_full", sentence, **numbers)]
-    return []
+        yield _reason(facts, "key_full", sentence, **numbers)
 
 
 def _workers(facts: Facts) -> list[Reason]:
@@ -282,23 +276,21 @@ def _unserved(facts: Facts) -> Reason:
     return replace(reason, remedies=(*undrain, *reason.remedies))
 
 
-def _aged(facts: Facts) -> list[Reason]:
+def _aged(facts: Facts) -> Iterator[Reason]:
     """For how much it counts, beside what it waits for."""
-    if facts.counts_as is None:
-        return []
-    sentence = f"It has waited for so long that it counts as priority {facts.counts_as} by now."
-    return [_reason(facts, "aged", sentence, counts_as=facts.counts_as)]
+    if facts.counts_as is not None:
+        sentence = f"It has waited for so long that it counts as priority {facts.counts_as} by now."
+        yield _reason(facts, "aged", sentence, counts_as=facts.counts_as)
 
 
-def _expires(facts: Facts) -> list[Reason]:
+def _expires(facts: Facts) -> Iterator[Reason]:
     """It ends by itself where nobody begins it."""
-    if facts.expires_at is None or facts.expires_in_s is None or facts.expires_in_s <= 0:
-        return []
-    moment = utc(facts.expires_at)
-    is_near = facts.expires_in_s < FAR_S
-    when = f"in {duration(facts.expires_in_s)} ({moment})" if is_near else f"on {moment}"
-    sentence = f"It expires {when} if no worker has begun it by then."
-    return [_reason(facts, "expires", sentence, expires_at=facts.expires_at, seconds=facts.expires_in_s)]
+    if facts.expires_at is not None and facts.expires_in_s is not None and facts.expires_in_s > 0:
+        moment = utc(facts.expires_at)
+        is_near = facts.expires_in_s < FAR_S
+        when = f"in {duration(facts.expires_in_s)} ({moment})" if is_near else f"on {moment}"
+        sentence = f"It expires {when} if no worker has begun it by then."
+        yield _reason(facts, "expires", sentence, expires_at=facts.expires_at, seconds=facts.expires_in_s)
 
 
 def _asks_elsewhere(facts: Facts) -> Reason:
