@@ -12,7 +12,6 @@ from django.utils.safestring import SafeString
 
 from core import administration
 from core.values import row_id
-from jobs.domain.states import AttemptOutcome
 from jobs.models import Attempt
 from jobs.queries import reports
 from jobs.templatetags import farm
@@ -20,14 +19,9 @@ from jobs.templatetags import farm
 TEXT_END: Final = 20_000  # characters of an attempt's output on its page
 ENDING: Final = 500  # characters at the end of an error, among which its last line is looked for
 FILTERS: Final = ["outcome", administration.by_day("ended_at", leads=True)]
+_COLOURS: Final = {"failed": "danger", "timed_out": "warning"}
 COLOURS: Final[dict[str, str]] = {
-    AttemptOutcome.FAILED: "danger",
-    AttemptOutcome.LOST: "warning",
-    AttemptOutcome.TIMED_OUT: "warning",
-    AttemptOutcome.RELEASED: "default",
-    AttemptOutcome.CANCELED: "default",
-    AttemptOutcome.UNCONFIRMED: "warning",
-    AttemptOutcome.SUSPENDED: "default",
+    outcome: _COLOURS.get(badge["status"], "default") for outcome, badge in farm.OUTCOMES.items()
 }
 
 

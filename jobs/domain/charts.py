@@ -30,13 +30,9 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Two lines on a logarithmic scale, and what the lower and the upper edge mean, in seconds.
+    """Two lines on a logarithmic scale, in seconds. `ticks` are powers of ten to label, from the upper edge down to the
+    lower, equally far apart; `grid` is a line at each."""
 
-    `ticks` are powers of ten to label, from the upper edge down, equally far apart; `grid` is a line at each.
-    """
-
-    low_s: float
-    high_s: float
     ticks: tuple[float, ...]
     grid: str
     lower: str
@@ -106,10 +102,7 @@ def spans(lower: Sequence[float | None], upper: Sequence[float | None]) -> Range
     count = max(math.ceil(decades / step), _DECADES[0])
     powers = tuple(10.0 ** (first + step * at) for at in range(count, -1, -1))
     scale = _Log(low=powers[-1], high=powers[0])
-    return Range(
-        low_s=powers[-1], high_s=powers[0], ticks=powers, grid=_grid(len(powers)),
-        lower=scale.path(lower), upper=scale.path(upper),
-    )  # fmt: skip
+    return Range(ticks=powers, grid=_grid(len(powers)), lower=scale.path(lower), upper=scale.path(upper))
 
 
 def nice(number: float) -> int:
