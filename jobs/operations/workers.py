@@ -29,7 +29,7 @@ from jobs.operations import labels, lanes, quotas
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import fleet, keys, reads
 from live import operations as live
-from postgres import transactions
+from postgres import statements, transactions
 
 PREFIX = "jfw_"  # so that a leaked key says what it is, to people and to secret scanners
 HINT_CHARACTERS = 8
@@ -37,7 +37,7 @@ HINT_CHARACTERS = 8
 # reports itself.
 PROCESSES_TOPIC: Final = "processes"
 # Whose keys this process has looked up, by their hashes: for as long as nobody need note that the worker was heard of.
-REMEMBERED: Final[Recent[keys.Caller]] = Recent(for_s=keys.SEEN_EVERY_S)
+REMEMBERED: Final[Recent[statements.Row]] = Recent(for_s=keys.SEEN_EVERY_S)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -219,8 +219,8 @@ def authenticate(key: str) -> Worker:
 def recognize(key: str) -> Worker:
     """`authenticate`, or the worker as this process read it some seconds ago: then what is done for it has to be
     `rechecked`. Raises InvalidKey."""
-    caller = REMEMBERED.get(key_hash := hashed(key))
-    return _by_hash(key_hash) if caller is None else caller.worker(is_remembered=True)
+    row = REMEMBERED.get(key_hash := hashed(key))
+    return _by_hash(key_hash) if row is None else keys.worker_of(row, is_remembered=True)
 
 
 def rechecked(call: Callable[Concatenate[Worker, P], T]) -> Callable[Concatenate[Worker, P], T]:
@@ -244,14 +244,14 @@ def rechecked(call: Callable[Concatenate[Worker, P], T]) -> Callable[Concatenate
 
 
 def _by_hash(key_hash: str) -> Worker:
-    caller = keys.worker_by_hash(key_hash)
-    if caller is None or not caller.is_welcome:
+    row = keys.worker_by_hash(key_hash)
+    if row is None or not row.is_welcome:
         raise InvalidKey
-    worker = caller.worker()
-    if not caller.is_fresh:
+    worker = keys.worker_of(row)
+    if not row.is_fresh:
         seen([worker.pk])
     elif worker.drained_at is None:  # of one that is drained each call looks whether that is over
-        REMEMBERED.keep(key_hash, caller)
+        REMEMBERED.keep(key_hash, row)
     return worker
 
 

@@ -25,22 +25,6 @@ SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Whose key it is. `is_welcome`: not revoked, and its owner is active. `is_fresh`: noted as heard of lately."""
-
-    row: statements.Row
-    is_welcome: bool
-    is_fresh: bool
-
-    def worker(self, *, is_remembered: bool = False) -> Worker:
-        """The worker, as it was read; what acts for one `is_remembered` looks whether it is still that version."""
-        worker = Worker.from_db("default", _WORKER, [getattr(self.row, name) for name in _WORKER])
-        worker.read_at = self.row.read_at
-        worker.version = self.row.version if is_remembered else None
-        return worker
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
     """How many workers are live; `drained` of them are given nothing."""
 
@@ -59,11 +43,18 @@ def queues_made_by(owner_id: int) -> int:
     return Queue.objects.filter(made_by=owner_id).count()
 
 
-def worker_by_hash(key_hash: str) -> Caller | None:
+def worker_by_hash(key_hash: str) -> statements.Row | None:
+    """The row of the worker with this key, with `is_welcome` (not revoked, and its owner is active) and `is_fresh`
+    (noted as heard of lately)."""
     params = {"key_hash": key_hash, "every_s": SEEN_EVERY_S}
-    for row in statements.load("jobs", "worker_by_hash").run(params):
-        return Caller(row=row, is_welcome=row.is_welcome, is_fresh=row.is_fresh)
-    return None
+    return next(iter(statements.load("jobs", "worker_by_hash").run(params)), None)
+
+
+def worker_of(row: statements.Row, *, is_remembered: bool = False) -> Worker:
+    """The worker, as it was read; what acts for one `is_remembered` looks whether it is still that version."""
+    worker = Worker.from_db("default", _WORKER, [getattr(row, name) for name in _WORKER])
+    worker.read_at, worker.version = row.read_at, row.version if is_remembered else None
+    return worker
 
 
 def own_worker(name: str) -> Worker | None:
