@@ -110,44 +110,35 @@ class PayloadTooLarge(JobsError, code="too_large", http_status=413):
 class QuotaReached(JobsError, code="quota_reached", http_status=413):
     """What is handed in has no room: `of` says whose quota it is ("attempt", "job", "owner", "farm")."""
 
-    WHOSE: ClassVar[dict[str, str]] = {
-        "attempt": "Quota of one attempt, {what}",
-        "job": "Quota of one job, {what}",
-        "owner": "Quota of one owner, {what}",
-        "farm": "Quota of the whole farm, {what}",
-    }
+    @property
+    def resource(self) -> str:
+        return "{what}"
 
     @property
     def message(self) -> str:
-        sentence = self.WHOSE[self.numbers["of"]] + ": {quota} allowed, {used} used, {more} more requested."
+        whose = "the whole farm" if self.numbers["of"] == "farm" else "one {of}"
+        sentence = f"Quota of {whose}, {self.resource}: {{quota}} allowed, {{used}} used, {{more}} more requested."
         return sentence.format(**self.numbers)
 
 
 class TooManyWaiting(QuotaReached, http_status=429):
     """No more jobs may wait, of one owner or in all; `retry_after` is in seconds."""
 
-    WHOSE: ClassVar[dict[str, str]] = {
-        "owner": "Quota of one owner, jobs waiting",
-        "farm": "Quota of the whole farm, jobs waiting",
-    }
+    resource = "jobs waiting"
 
 
 class TooManyRequirements(QuotaReached, http_status=429):
     """No more different sets of conditions on labels; `retry_after` is in seconds."""
 
-    WHOSE: ClassVar[dict[str, str]] = {
-        "owner": "Quota of one owner, different sets of conditions on labels that waiting or running jobs have",
-        "farm": "Quota of the whole farm, different sets of conditions on labels that waiting or running jobs have",
-    }
+    resource = "different sets of conditions on labels that waiting or running jobs have"
 
 
 class TooManyOpen(QuotaReached, http_status=429):
     """No more requests of one caller wait in one process; `retry_after` is in seconds."""
 
-    WHOSE: ClassVar[dict[str, str]] = {
-        "owner": "Quota of one owner, event streams open at one web process",
-        "worker": "Quota of one worker, claims that wait at one web process",
-    }
+    @property
+    def resource(self) -> str:
+        return f"{'event streams open' if self.numbers['of'] == 'owner' else 'claims that wait'} at one web process"
 
 
 class InvalidValue(JobsError, code="invalid", http_status=422):
