@@ -112,26 +112,6 @@ def note_polled(worker: Worker, queues: Sequence[str] | None) -> None:
         worker.polled_queues, worker.polled_at = noted.polled_queues, noted.polled_at
 
 
-def take(
-    worker: Worker,
-    *,
-    queues: Sequence[str],
-    limit: int,
-    only_if_idle: bool,
-    request: UUID | None = None,
-    rows: list[moves.Row] | None = None,
-) -> list[moves.Row]:
-    """Lease up to `limit` jobs of these queues, in the caller's transaction; a row each. `rows`: they are leased
-    already."""
-    if rows is None:
-        rows = moves.claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, request=request)
-    taken, is_short = [(row.queue, row.lane_id) for row in rows], len(rows) < limit
-    transaction.on_commit(lambda: lanes.after_claim(taken, queues=queues, is_short=is_short), robust=True)
-    for queue in {row.queue for row in rows if row.has_key or (row.is_counted and len(rows) < limit)}:
-        hooks.available(queue)  # what this claim picked or locked, and has not, it kept from others
-    return rows
-
-
 def _claimed_before(worker: Worker, request: UUID) -> list[ClaimedJob]:
     """What an earlier sending of this call claimed and no call has named since. Of most calls there was none: that is
     one round trip."""
@@ -165,20 +145,32 @@ def _round(
     request: UUID | None,
     rows: list[moves.Row] | None = None,
 ) -> tuple[list[ClaimedJob], int]:
-    """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`).
+    """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`). `rows`: they are
+    leased already.
 
     In the caller's transaction, which ends with the round: each of those has ended, or waits for another attempt,
     whatever the next round meets. None follows one that took something: if it broke, the worker would not know.
     """
-    rows = take(worker, queues=home, limit=limit, only_if_idle=False, request=request, rows=rows)
+    if rows is None:
+        rows = moves.claim(worker, queues=home, limit=limit, only_if_idle=False, request=request)
+    _tidy_after(rows, queues=home, limit=limit)
     if not rows and steals and keys.begin_to_steal(worker):
         others = _spelled_out(steals, home)
-        rows = take(worker, queues=others, limit=limit, only_if_idle=True, request=request)
+        rows = moves.claim(worker, queues=others, limit=limit, only_if_idle=True, request=request)
+        _tidy_after(rows, queues=others, limit=limit)
     if not rows:
         return [], 0
     hooks.changed([row.id for row in rows], "workers")
     taken = handed_out.to(worker, rows)
     return taken, len(rows) - len(taken)
+
+
+def _tidy_after(rows: Sequence[moves.Row], *, queues: Sequence[str], limit: int) -> None:
+    """Tidy the lanes that so many jobs at most were taken from, once that is committed; and let others look again."""
+    taken, is_short = [(row.queue, row.lane_id) for row in rows], len(rows) < limit
+    transaction.on_commit(lambda: lanes.after_claim(taken, queues=queues, is_short=is_short), robust=True)
+    for queue in {row.queue for row in rows if row.has_key or (row.is_counted and is_short)}:
+        hooks.available(queue)  # what this claim picked or locked, and has not, it kept from others
 
 
 @transactions.retried
