@@ -1,6 +1,7 @@
 """What is wrong with jobs and workers, and what to do about it: checks behind `manage.py doctor` and /health/ready."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from alerts.domain.rules import Unit
@@ -13,7 +14,7 @@ from jobs.domain import labels
 from jobs.domain.quotas import NEARLY, Quota
 from jobs.domain.unserved import Unserved
 from jobs.models import ALL_JOBS
-from jobs.queries import fleet, gauges, keys, reads, requirements
+from jobs.queries import fleet, gauges, reads, requirements
 from jobs.queries import lanes as lane_queries
 from jobs.queries.pages import EVERYBODY
 from jobs.queries.workers import model_of_queues
@@ -24,11 +25,11 @@ NEARLY_FULL: Final = 0.8
 UNTIDIED: Final = 1_000  # lanes that claims look at for nothing; some hundred for seconds are usual
 
 
-def _live(live: keys.Live) -> Iterator[Finding]:
+def _live(live: fleet.WorkerCounts) -> Iterator[Finding]:
     drained = f", {live.drained:,} of them drained" if live.drained else ""
-    if live.workers > live.drained:
-        yield Finding(f"Live workers: {live.workers:,}{drained}.", level=Level.FINE)
-    elif live.workers:
+    if live.alive > live.drained:
+        yield Finding(f"Live workers: {live.alive:,}{drained}.", level=Level.FINE)
+    elif live.alive:
         yield Finding(
             "Every live worker is drained: nothing will run.",
             f"Undrain one on its page, or with {MANAGE} workers undrain NAME.",
@@ -43,9 +44,9 @@ def _live(live: keys.Live) -> Iterator[Finding]:
 
 
 workers: Final = Area(
-    name="workers", read=keys.count_live, others=_live,
+    name="workers", read=partial(fleet.worker_counts, viewer=EVERYBODY), others=_live,
     gauges=[
-        Gauge("jobfarm_workers_live", "Workers seen lately.", lambda live: live.workers),
+        Gauge("jobfarm_workers_live", "Workers seen lately.", lambda live: live.alive),
         Gauge("jobfarm_workers_drained", "Those of them that are drained: they are given no jobs.",
               lambda live: live.drained),
     ],

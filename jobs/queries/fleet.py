@@ -232,7 +232,7 @@ def workers_for(queue: str, *, group_id: int) -> list[Serving]:
 
 
 def worker_counts(*, viewer: int) -> WorkerCounts:
-    workers = Worker.objects.filter(revoked_at=None)
+    workers = Worker.objects.filter(Q(owner=None) | Q(owner__is_active=True), revoked_at=None)
     if viewer != EVERYBODY:
         workers = workers.filter(owner_id=viewer)
     live = {

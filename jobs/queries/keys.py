@@ -1,14 +1,14 @@
 """Statements about workers, queues and kinds."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from jobs.domain.records import KeyScope
@@ -22,14 +22,6 @@ CEILING_WAIT_MS = 500  # for claims that are under way; less than the second of 
 _CEILING = 1_784_635_253  # as jobs_open has it
 _STEALING = 1_784_635_251  # the first of the two numbers that these advisory locks have; the second is the worker's
 SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
-    """How many workers are live; `drained` of them are given nothing."""
-
-    workers: int
-    drained: int
 
 
 def workers_of(owner_id: int) -> int:
@@ -179,12 +171,6 @@ def living_of_key(key_id: int) -> list[LiveRow]:
 
 def kind(name: str) -> statements.Row | None:
     return next(iter(statements.load("jobs", "kind").run({"name": name})), None)
-
-
-def count_live() -> Live:
-    """How many workers were seen lately whose key and owner are welcome, and how many of them are drained."""
-    live = Worker.objects.live().filter(Q(owner=None) | Q(owner__is_active=True))
-    return Live(**live.aggregate(workers=Count("pk"), drained=Count("drained_at")))
 
 
 def announced(worker_id: int) -> tuple[Mapping[str, str], list[str], list[str]]:

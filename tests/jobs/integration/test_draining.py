@@ -9,7 +9,8 @@ from django.core.management import CommandError, call_command
 from jobs import operations
 from jobs.models import Worker
 from jobs.protocol import verbs
-from jobs.queries import fleet, keys, reads, scaling
+from jobs.queries import fleet, reads, scaling
+from jobs.queries.pages import EVERYBODY
 from jobs.queries.reads import Interest
 from tests import farm
 
@@ -147,7 +148,7 @@ class TestOthers:
         [queue] = reads.waiting_queues()
         assert (queue.served, queue.workers) == (False, 0)
         assert [row.workers for row in fleet.queue_rows(viewer=0, name="work")] == [0]
-        assert keys.count_live() == keys.Live(workers=1, drained=1)
+        assert fleet.worker_counts(viewer=EVERYBODY) == fleet.WorkerCounts(workers=1, alive=1, drained=1)
 
     def test_a_scaler_wants_workers_beside_those_that_are_drained(self) -> None:
         farm.kind()
