@@ -133,8 +133,7 @@ def _write(jobs: Sequence[Job], columns: Mapping[str, Any]) -> int:
         return 0
     changed = bulks.change_waiting([job.pk for job in jobs], **columns)
     hooks.changed([job.pk for job in jobs])
-    for queue in {columns.get("queue", job.queue) for job in jobs}:
-        hooks.available(queue)
+    hooks.available(*{columns.get("queue", job.queue) for job in jobs})
     return changed
 
 

@@ -169,8 +169,8 @@ def _tidy_after(rows: Sequence[moves.Row], *, queues: Sequence[str], limit: int)
     """Tidy the lanes that so many jobs at most were taken from, once that is committed; and let others look again."""
     taken, is_short = [(row.queue, row.lane_id) for row in rows], len(rows) < limit
     transaction.on_commit(lambda: lanes.after_claim(taken, queues=queues, is_short=is_short), robust=True)
-    for queue in {row.queue for row in rows if row.has_key or (row.is_counted and is_short)}:
-        hooks.available(queue)  # what this claim picked or locked, and has not, it kept from others
+    # What this claim picked or locked, and has not, it kept from others.
+    hooks.available(*{row.queue for row in rows if row.has_key or (row.is_counted and is_short)})
 
 
 @transactions.retried

@@ -68,7 +68,7 @@ def _announce(steps: Sequence[Any]) -> list[int]:
     if released:
         hooks.changed([row.id for row in released])
     for queue, due_at in {(row.queue, row.due_at if row.is_later else None) for row in released}:
-        hooks.available(queue, due_at)
+        hooks.available(queue, at=due_at)
     return [row.id for row in steps if row.queue is None]
 
 

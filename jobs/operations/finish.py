@@ -246,8 +246,7 @@ class Successes:
             ends = [_success(row, results[pk]) for pk, row in hooked.items()]
             hooks.settled(hooked.values(), settlements=ends, locked=hooked)
             events.settled(moved)
-            for queue in {row.counted_in for row in moved} - {None}:
-                hooks.available(queue)
+            hooks.available(*{row.counted_in for row in moved} - {None})
             metering.succeeded(moved, results=[*results.values()])
             content.ended([row.id for row in moved if row.is_metered])
             endings.went_on(moved)
@@ -324,8 +323,8 @@ def _failed(settlement: Settlement) -> bool:
 
 def _announce(row: Any) -> None:
     if row.status == Status.PENDING:
-        hooks.available(row.queue, row.run_at if row.delayed else None)
+        hooks.available(row.queue, at=row.run_at if row.delayed else None)
         if row.avoids:  # who is to leave it to others may have it after the grace
-            hooks.available(row.queue, row.run_at + timedelta(seconds=settings.JOBFARM["EXCLUSION_S"]))
+            hooks.available(row.queue, at=row.run_at + timedelta(seconds=settings.JOBFARM["EXCLUSION_S"]))
     if row.made_room:
         hooks.available(row.queue)

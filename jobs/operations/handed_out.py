@@ -233,8 +233,7 @@ def _end_discarded(
     leases = [(row.id, Lease(fence=row.fence, secret=row.lease_secret)) for row in rows]
     locked = moves.lock_held(worker, leases)
     settle([_discarded(row, answers[row.id]) for row in locked], rows=locked)
-    for queue in {row.queue for row in rows}:  # its answer is short, and yet there may be more for this worker
-        hooks.available(queue)
+    hooks.available(*{row.queue for row in rows})  # its answer is short, and yet there may be more for this worker
 
 
 def _discarded(row: Any, answer: Discard | hooks.PrepareFailed) -> Settlement:

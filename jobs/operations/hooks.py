@@ -86,9 +86,9 @@ def _count_soon() -> None:
     crons.hasten(COUNT_JOBS, MEASURE_USAGE, within_s=COUNTED_WITHIN_S)
 
 
-def available(queue: str, at: datetime | None = None) -> None:
-    """Something that was there before may now (or at a later moment) be claimable in this queue."""
-    live.touch(_work(queue, at))
+def available(*queues: str, at: datetime | None = None) -> None:
+    """Something that was there before may now (or at a later moment) be claimable in these queues."""
+    live.touch(*(_work(queue, at) for queue in queues))
 
 
 def freed_keys(job_ids: Sequence[int]) -> None:
@@ -96,7 +96,7 @@ def freed_keys(job_ids: Sequence[int]) -> None:
     if job_ids and (due := moves.followers_now_due(job_ids)):
         changed([row.id for row in due])
         for row in due:
-            available(row.queue, row.run_at if row.is_later else None)
+            available(row.queue, at=row.run_at if row.is_later else None)
 
 
 def wrote(pieces: Iterable[Piece]) -> None:

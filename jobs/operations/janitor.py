@@ -76,8 +76,7 @@ def tend_lanes(*, between: Callable[[], None] = lambda: None) -> int:
     with failures.aside("queues that keep owners apart"):
         lane_queries.keep_apart()
     with failures.aside("owners that are paused no more"):
-        for queue in lane_queries.keep_paused():
-            hooks.available(queue)
+        hooks.available(*lane_queries.keep_paused())
     with failures.aside("shares of what waits for later"):
         lane_queries.keep_served()
     for name, chore in registry.CHORES.items():

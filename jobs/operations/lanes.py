@@ -136,5 +136,4 @@ def move(rows: Sequence[statements.Row]) -> None:
     """Move these locked jobs to where they belong, in the caller's transaction: rows of `queries.lanes`."""
     if rows:
         lanes.part([row.id for row in rows])
-    for queue in {row.queue for row in rows}:
-        hooks.available(queue)
+    hooks.available(*{row.queue for row in rows})

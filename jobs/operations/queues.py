@@ -270,8 +270,7 @@ def _set_owner_paused(owner: User, *, paused: bool, by: User | None) -> bool:
         return False
     audit.record(by, owner, f"jobs {'paused' if paused else 'resumed'}")
     events.owner_changed("owner.paused" if paused else "owner.resumed", owner, by=by)
-    for queue in lane_queries.keep_paused():
-        hooks.available(queue)
+    hooks.available(*lane_queries.keep_paused())
     live.touch("queues", "jobs", *(f"queue:{queue}" for queue in queues))
     return True
 

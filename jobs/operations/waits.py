@@ -130,8 +130,7 @@ def _wake(jobs: Sequence[Any]) -> None:
     queries.wake(ids)
     if ids:
         hooks.changed(ids)
-    for queue in {job.queue for job in jobs}:
-        hooks.available(queue)
+    hooks.available(*{job.queue for job in jobs})
 
 
 def _come_after(job_id: int, children: Sequence[int]) -> None:

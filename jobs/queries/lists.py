@@ -311,9 +311,7 @@ def _of_flow(text: str) -> Q:
     return Q(flow_id=next(iter(ids_of(text)), _NOBODY))
 
 
-def _of_worker(name: str, within: Q | None = None) -> Q:
-    if within is None:
-        return Q(live__worker_name=name) | Q(outcome__worker_name=name)
+def _of_worker(name: str, within: Q) -> Q:
     # EXISTS: whether it is looked up for each job, or all of them are read at once, is the planner's choice.
     theirs = (rows.objects.filter(within, pk=OuterRef("pk"), worker_name=name) for rows in (Live, Outcome))
     return reduce(or_, (Q(Exists(rows)) for rows in theirs))
