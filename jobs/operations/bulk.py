@@ -161,9 +161,8 @@ def _no_longer_allowed(bulk: Bulk) -> str | None:
 
 
 def _count(bulk: Bulk) -> None:
-    floor = bulks.floor(bulk)
-    low, high = bulks.id_range(bulk, floor=floor)
-    matched, retried = bulks.count_within(bulk, low, high) if low < high else (0, 0)
+    jobs, low, floor = bulks.next_range(bulk)
+    matched, retried = bulks.count_of(bulk, jobs)
     bulk.matched += matched
     bulk.results = dict(Counter(bulk.results) + Counter({bulk_batches.RETRIED: retried}))
     bulk.next_id = low
@@ -175,9 +174,8 @@ def _count(bulk: Bulk) -> None:
 
 def _do_batch(bulk: Bulk) -> float | None:
     size = RETRIED_AT_ONCE if bulk.action == BulkAction.RETRY else BATCH
-    floor = bulks.floor(bulk)
-    low, high = bulks.id_range(bulk, floor=floor)
-    ids = bulks.ids_within(bulk, low, high, limit=size) if low < high else []
+    jobs, low, floor = bulks.next_range(bulk)
+    ids = bulks.ids_of(bulk, jobs, limit=size)
     if ids and (wait := _wait_for_limit(bulk, len(ids))):
         return wait.total_seconds()
     _note(bulk, partial(bulk_batches.do, bulk, now=clock.now()), ids)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase
@@ -46,30 +46,25 @@ def matching(bulk: Bulk, *, retried: bool = False) -> Q:
     return where if reaches_all(bulk.by) else where & Q(owner_id=bulk.by_id)
 
 
-def floor(bulk: Bulk) -> int:
-    """The id below which nothing can match."""
+def next_range(bulk: Bulk) -> tuple[QuerySet[Job], int, int]:
+    """The jobs to scan next, the id from which on they are, and the one below which nothing can match."""
     oldest = Job.objects.order_by("pk").values_list("pk", flat=True).first() or 0
-    return max(oldest, lists.id_range(Filters.of(bulk.filters))[0])
-
-
-def id_range(bulk: Bulk, *, floor: int) -> tuple[int, int]:
-    """The ids to scan next: from the first number on, below the second."""
+    floor = max(oldest, lists.id_range(Filters.of(bulk.filters))[0])
     length = lists.TEXT_SCAN_LIMIT if bulk.filters.get("text") else lists.SCAN_LIMIT
-    return max(floor, bulk.next_id - length), bulk.next_id
+    low = max(floor, bulk.next_id - length)
+    return Job.objects.filter(pk__gte=low, pk__lt=bulk.next_id), low, floor
 
 
-def count_within(bulk: Bulk, low: int, high: int) -> tuple[int, int]:
-    """How many of the jobs with these ids match, and how many a retry leaves out."""
-    jobs = Job.objects.filter(pk__gte=low, pk__lt=high)
+def count_of(bulk: Bulk, jobs: QuerySet[Job]) -> tuple[int, int]:
+    """How many of these jobs match, and how many a retry leaves out."""
     is_retry = bulk.action == BulkAction.RETRY
     left_out = jobs.filter(matching(bulk, retried=True)).count() if is_retry else 0
     return jobs.filter(matching(bulk)).count(), left_out
 
 
-def ids_within(bulk: Bulk, low: int, high: int, *, limit: int) -> list[int]:
-    """The newest of the jobs with these ids that match, `limit` at most."""
-    jobs = Job.objects.filter(matching(bulk), pk__gte=low, pk__lt=high).order_by("-pk")
-    return list(jobs.values_list("pk", flat=True)[:limit])
+def ids_of(bulk: Bulk, jobs: QuerySet[Job], *, limit: int) -> list[int]:
+    """The newest of these jobs that match, `limit` at most."""
+    return list(jobs.filter(matching(bulk)).order_by("-pk").values_list("pk", flat=True)[:limit])
 
 
 def lock_jobs(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job]:
