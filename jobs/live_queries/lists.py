@@ -5,7 +5,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 from jobs.domain.bulks import OVER, UNDOING, BulkAction, Phase, sentence
@@ -13,8 +13,6 @@ from jobs.domain.filters import DESCRIBED, Filters
 from jobs.live_queries.common import MEMBER, audience_of_list, part
 from jobs.queries import bulks, lists
 from live.registry import Viewer
-
-_ORDERS: Final = {"wait": "Longest wait first", "run": "Longest run first"}
 
 
 def _narrowed(read: Callable[..., Mapping[str, Any]]) -> Callable[..., Mapping[str, Any]]:
@@ -40,7 +38,7 @@ def jobs(*, whose: int, before: int = 0, sort: str = "", **texts: str) -> Mappin
     return {
         "page": page,
         "sort": sort,
-        "order": _ORDERS.get(sort) or ("Older jobs" if before else "Newest jobs"),
+        "order": lists.ORDERS.get(sort) or ("Older jobs" if before else "Newest jobs"),
         "is_narrowed": bool(filters.as_dict()),
         "newest_url": f"?{urlencode(params)}" if before else None,
         "older_url": f"?{urlencode({**params, 'before': page.older})}" if page.older else None,

@@ -250,7 +250,8 @@ class SignalForm(forms.Form):
                 none = ("", "Choose one" if field.is_required else "")
                 self.fields[field.name] = forms.ChoiceField(choices=[none, *options], **usual)
             else:
-                self.fields[field.name] = _FIELDS[field.type](**usual | _must_not_be_ticked(field.type))
+                usual["required"] &= field.type != "boolean"  # else the box would have to be ticked
+                self.fields[field.name] = _FIELDS[field.type](**usual)
         if not self._named:
             text = forms.Textarea({"rows": 3})
             self.fields["json"] = StrictJSON(label="Data, as JSON", required=False, widget=text)
@@ -263,10 +264,6 @@ class SignalForm(forms.Form):
             return values["json"]
         filled = {field: values[field.name] for field in self._named if values[field.name] not in (None, "")}
         return {field.name: field.choices[int(one)] if field.choices else one for field, one in filled.items()}
-
-
-def _must_not_be_ticked(kind: str) -> dict[str, Any]:
-    return {"required": False} if kind == "boolean" else {}
 
 
 def key_of(fence: int) -> str:

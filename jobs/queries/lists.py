@@ -50,6 +50,7 @@ EXCERPT = 120  # characters of a payload in a list
 SHORT_BYTES = 2_000  # as stored, compressed: what is longer lies outside of the row
 ERROR_END = 400  # characters
 _NOBODY = -1
+ORDERS: Final = {"wait": "Longest wait first", "run": "Longest run first"}
 _RETRIES: Final = Q(retry_of__isnull=False) & ~(with_status(Status.CANCELED) & Q(outcome__fence=0))
 
 

@@ -34,9 +34,7 @@ class FilterForm(forms.Form):
         required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput, label="Page"
     )
 
-    sort = forms.ChoiceField(
-        required=False, choices=[("", "Newest first"), ("wait", "Longest wait first"), ("run", "Longest run first")]
-    )
+    sort = forms.ChoiceField(required=False, choices=[("", "Newest first"), *lists.ORDERS.items()])
 
     def __init__(self, data: Mapping[str, Any], *, user: User) -> None:
         super().__init__(data, auto_id="filter-%s")
