@@ -39,12 +39,8 @@ def lock_after(job_ids: Collection[int]) -> dict[int, statements.Row]:
 
 def joined(flow_ids: Collection[int]) -> int:
     """The flow that these become, which is locked; a new one of none."""
-    if len(flow_ids) > 1:
-        known = [*Flow.objects.select_for_update().filter(pk__in=flow_ids).order_by("pk").values_list("pk", flat=True)]
-    else:
-        shared = Flow.objects.select_for_update(of=("self",)) if flow_ids else Flow.objects.none()
-        known = [*shared.filter(pk__in=flow_ids).values_list("pk", flat=True)]
-    return known[0] if known else Flow.objects.create().pk
+    known = Flow.objects.select_for_update().filter(pk__in=flow_ids).order_by("pk").values_list("pk", flat=True)
+    return next(iter(known), None) or Flow.objects.create().pk
 
 
 def join(flow_id: int, job_ids: Collection[int], *, others: Collection[int]) -> None:
