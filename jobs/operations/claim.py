@@ -220,10 +220,8 @@ def _check(requested: Sequence[str], home: Sequence[str], steals: Sequence[str])
 
 
 def _spelled_out(steals: Sequence[str], home: Sequence[str]) -> list[str]:
-    if ANY_QUEUE not in steals:
-        return [queue for queue in steals if queue not in home]
-    named = [queue for queue in steals if queue != ANY_QUEUE and queue not in home]
-    return named + [queue for queue in fleet.known_queues() if queue not in home and queue not in named]
+    every = _once([*steals, *(fleet.known_queues() if ANY_QUEUE in steals else ())])
+    return [queue for queue in every if queue not in home and queue != ANY_QUEUE]
 
 
 def _finished_and_claimed(
