@@ -87,6 +87,13 @@ def value_or_refusal(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwa
         return refusal
 
 
+def raised(answer: T | Refusal) -> T:
+    """The answer, if it is none. Raises the refusal that it is."""
+    if isinstance(answer, Refusal):
+        raise answer
+    return answer
+
+
 def in_place(checked: Sequence[T | Refusal], answers: Iterable[U]) -> list[U | Refusal]:
     """These answers in the places of those that were not refused, in order; the refusals stay where they are."""
     following = iter(answers)

@@ -13,7 +13,7 @@ from accounts import http as people
 from core.api import Calls, Sample
 from core.api import caller as _user
 from core.recent import Outdated
-from core.refusal import Refusal, existing
+from core.refusal import Refusal, existing, raised
 from core.values import BIGINT, INTEGER
 from jobs import http, operations
 from jobs.domain.filters import Filters
@@ -27,7 +27,6 @@ from jobs.protocol import jobs as protocol
 from jobs.queries import inputs, lists, pages, reads, reports
 from observing import fields
 
-T = TypeVar("T")
 Shown = TypeVar("Shown", bound=protocol.JobInList)
 router = Calls(tags=["Clients"])
 SUBMIT, READ, OPERATE = map(people.callers, ("submit", "read", "operate"))
@@ -91,7 +90,7 @@ def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: Idempote
         people.look_up(request, "submit")
         stored = _stored
     return _submitted_once(
-        request, idempotency_key, body, submit=lambda: [_raised(one) for one in stored(request, [body])]
+        request, idempotency_key, body, submit=lambda: [raised(one) for one in stored(request, [body])]
     )
 
 
@@ -346,7 +345,7 @@ def _submitted_once(
         count=lambda: http.count_submitted(request, _user(request)),
         submit=submit,
     )
-    [job] = map(_raised, _shown(request, answers, [body]))
+    [job] = map(raised, _shown(request, answers, [body]))
     fields.note(job_id=job.id)
     return http.answered(job, status=200 if operations.was_replaced(answers[0]) else 201)
 
@@ -369,12 +368,6 @@ def _shown(
         return one if isinstance(one, NotUnique) else earlier.get(one) or JobDeleted(job=one)
 
     return [show(one, body) for one, body in pairs]
-
-
-def _raised(job: T | JobsError) -> T:
-    if isinstance(job, JobsError):
-        raise job
-    return job
 
 
 def _filtered(jobs: QuerySet[Job], filters: clients.Filters) -> tuple[QuerySet[Job], int | None]:

@@ -7,10 +7,10 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from core.refusal import existing
+from core.refusal import existing, raised
 from jobs.domain import flow_templates as domain
 from jobs.domain.kinds import Kind
-from jobs.errors import NotUnique, UnknownTemplate
+from jobs.errors import UnknownTemplate
 from jobs.models import FlowTemplate
 from jobs.operations import submit
 from jobs.operations.new_jobs import JobOptions, NewJob, check, recorded
@@ -49,11 +49,7 @@ def store_flow(
     """`submit_flow`, for who shows what was stored; `options` are those of all its jobs."""
     with transaction.atomic():
         answers = submit.store([cast("NewJob", {**one, **options}) for one in jobs_of(template, values)], by=by)
-        stored = [one for one in answers if isinstance(one, Stored)]
-        for refused in answers:
-            if isinstance(refused, NotUnique):
-                raise refused
-    return stored
+        return [raised(one) for one in answers]
 
 
 def jobs_of(template: str | Jobs, values: Mapping[str, Any]) -> list[Any]:

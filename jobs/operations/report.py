@@ -41,10 +41,8 @@ def heartbeat(
     transaction it does not wait for the disk: a crash of the server may take back the reports of its last second, and
     nothing that was handed in. Raises LeaseLost, InvalidValue.
     """
-    [expires_at] = heartbeats(worker, [Beat(job_id=job_id, lease=lease, progress=progress, detail=detail)])
-    if isinstance(expires_at, Refusal):
-        raise expires_at
-    return expires_at
+    beat = Beat(job_id=job_id, lease=lease, progress=progress, detail=detail)
+    return refusal.raised(*heartbeats(worker, [beat]))
 
 
 def heartbeats(worker: Worker, beats: Sequence[Beat]) -> list[datetime | Refusal]:
@@ -87,10 +85,7 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
     PayloadTooLarge over a megabyte, QuotaReached for what the attempt, the job, its owner or the farm has no room for,
     InvalidValue for text that PostgreSQL cannot hold.
     """
-    [next_seq] = write_outputs(worker, [Piece(job_id=job_id, lease=lease, seq=seq, text=text)])
-    if isinstance(next_seq, Refusal):
-        raise next_seq
-    return next_seq
+    return refusal.raised(*write_outputs(worker, [Piece(job_id=job_id, lease=lease, seq=seq, text=text)]))
 
 
 def write_outputs(worker: Worker, pieces: Sequence[Piece]) -> list[int | Refusal]:

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
-from core.refusal import Refusal, existing
+from core.refusal import Refusal, existing, raised
 from jobs.domain import files as names
 from jobs.domain import payloads
 from jobs.domain.kinds import Kind
@@ -117,9 +117,7 @@ def store_child(new: NewJob, *, flow_id: int, traceparent: str | None) -> Stored
     kinds: dict[str, Kind] = {}
     [record] = recorded([new], kinds, traceparent=traceparent)
     [stored] = _checked_and_stored([new], [record._replace(flow_id=flow_id)], kinds, new.get("owner"))
-    if isinstance(stored, NotUnique):
-        raise stored
-    return stored
+    return raised(stored)
 
 
 def check_submit(kind: str, payload: Any = None, *, by: User | None = None, **options: Unpack[JobOptions]) -> None:
@@ -315,8 +313,7 @@ def _is_one_statement(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) 
 def job_of(stored: Stored | NotUnique) -> Job:
     """The job as it was stored: what was asked for, and what the database added. What else a job has, which is nothing
     yet, is read when it is asked for."""
-    if isinstance(stored, NotUnique):
-        raise stored
+    stored = raised(stored)
     columns = stored.record._asdict() | stored._asdict()
     job = Job.from_db("default", _KNOWN, [columns[name] for name in _KNOWN])
     columns["job_id"] = stored.id
