@@ -255,9 +255,7 @@ def finish(worker: Worker, job_id: int, body: Finish) -> answers.Ended:
     [status], jobs = operations.finish_and_claim(
         worker, finished, limit=body.claim_next, unless_lost=True, request_id=body.request_id
     )
-    if isinstance(status, LeaseLost):
-        raise status
-    return answers.Ended(status=status, jobs=jobs, drained=is_drained(worker))
+    return answers.Ended(status=refusal.raised(status), jobs=jobs, drained=is_drained(worker))
 
 
 @operations.rechecked

@@ -280,10 +280,7 @@ def processes() -> list[Known]:
     return with_replaced(
         [
             Known(
-                part=row.part,
-                host=row.host,
-                pid=row.pid,
-                started_at=row.started_at,
+                **{name: getattr(row, name) for name in ("part", "host", "pid", "started_at")},
                 age_s=row.age.total_seconds(),
                 silent_s=row.silence.total_seconds(),
                 has_ended=row.ended_at is not None,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Final
+from typing import Final, TypeVar
 
 from django.http.response import HttpResponseBase
 
@@ -20,6 +20,7 @@ from live import hub
 from live.hub import Subscription
 from postgres import connections
 
+T = TypeVar("T")
 MOST_OF_ONE_KEY: Final = 2000  # claims that wait in this process; a key may be of a whole room of machines
 
 
@@ -55,7 +56,7 @@ class LongPoll:
                 answer = await self._first_answer(scope, body, client)
                 if not client.is_gone:
                     await self._django.send(answer, send)
-                elif (claimed := _claimed(answer)) is not None:
+                elif (claimed := _noted(answer, answers.Claimed)) is not None:
                     await connections.run(_withdraw, http.bearer(asgi.header(scope, "authorization")), claimed)
         except TooManyOpen as refusal:
             await self._django.send(http.refused(refusal), send)
@@ -70,7 +71,7 @@ class LongPoll:
         while True:
             polled_at = self._loop.time()
             answer = await self._call(scope, body, woken.wakeup if woken else None)
-            if (waits := _waits(answer)) is None or self._stopping.is_set():
+            if (waits := _noted(answer, http.Waits)) is None or self._stopping.is_set():
                 return answer
             remaining_s = since + waits.wait_s - self._loop.time()
             if remaining_s <= 0 or (woken is not None and woken.wakeup is None and waits.is_drained):
@@ -125,7 +126,7 @@ class LongPoll:
         got_jobs = False
         try:
             answer = await self._django.call(scope, BytesIO(body))
-            got_jobs = _claimed(answer) is not None
+            got_jobs = _noted(answer, answers.Claimed) is not None
             return answer
         finally:
             if wakeup is not None:
@@ -137,9 +138,5 @@ def _withdraw(key: str, claimed: answers.Claimed) -> None:
     sessions.withdraw(key, {job.id: job.lease for job in claimed.jobs})
 
 
-def _waits(answer: HttpResponseBase) -> http.Waits | None:
-    return answer.note if isinstance(answer, http.Noted) and isinstance(answer.note, http.Waits) else None
-
-
-def _claimed(answer: HttpResponseBase) -> answers.Claimed | None:
-    return answer.note if isinstance(answer, http.Noted) and isinstance(answer.note, answers.Claimed) else None
+def _noted(answer: HttpResponseBase, what: type[T]) -> T | None:
+    return answer.note if isinstance(answer, http.Noted) and isinstance(answer.note, what) else None
