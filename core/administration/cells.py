@@ -35,6 +35,11 @@ def link(page: str, pk: object, text: object = None) -> SafeString | str:
     return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_change", args=[pk]), text or f"#{pk}")
 
 
+def listed(page: str, text: str, **narrowed: object) -> SafeString:
+    """A link to the list of such rows, narrowed so; `page` is like `jobs_job`."""
+    return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_changelist", query=narrowed), text)
+
+
 def on_site(page: str) -> Any:
     """For `view_on_site`: the row's own page, where Django would go by a redirect."""
     return lambda _, row: reverse(page, args=[row.pk])

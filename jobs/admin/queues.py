@@ -1,14 +1,11 @@
 """Queues: pause and resume many; who has how large a share, and whose jobs are paused."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 
 from core import administration, people
@@ -47,12 +44,7 @@ class QueueAdmin(administration.OnSite, Pausable, administration.ReadOnly):
     list_display = ["name", "state", "ceiling", "fair", "its_jobs", "created_at"]
     list_filter = [("paused_at", admin.EmptyFieldListFilter), "fair"]
     search_fields = ["name"]
-    its_jobs = administration.shown(
-        "Jobs",
-        lambda queue: format_html(
-            '<a href="{}?{}">jobs</a>', reverse("admin:jobs_job_changelist"), urlencode({"queue": queue.name})
-        ),
-    )
+    its_jobs = administration.shown("Jobs", lambda row: administration.listed("jobs_job", "jobs", queue=row.name))
 
 
 @admin.register(Weight)

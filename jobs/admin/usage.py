@@ -6,8 +6,6 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from core import administration
@@ -19,8 +17,7 @@ from jobs.templatetags.farm import amount
 
 
 def _its_jobs(row: Usage) -> SafeString:
-    narrowed = "" if row.pk == ALL_JOBS else f"?owner={row.pk}"
-    return format_html('<a href="{}{}">jobs</a>', reverse("admin:jobs_job_changelist"), narrowed)
+    return administration.listed("jobs_job", "jobs", **{} if row.pk == ALL_JOBS else {"owner": row.pk})
 
 
 def _amount(title: str, resource: str, field: str) -> Any:

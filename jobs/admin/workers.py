@@ -7,7 +7,6 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
@@ -40,9 +39,8 @@ def _state(worker: Worker) -> str:
 
 
 def _its_jobs(worker: Worker) -> SafeString:
-    addresses = [reverse(f"admin:jobs_{table}_changelist") for table in ("job", "attempt")]
-    markup = '<a href="{}?worker={}">jobs</a>, <a href="{}?worker={}">failed attempts</a>'
-    return format_html(markup, addresses[0], worker.pk, addresses[1], worker.pk)
+    tables = {"jobs_job": "jobs", "jobs_attempt": "failed attempts"}
+    return format_html("{}, {}", *(administration.listed(*each, worker=worker.pk) for each in tables.items()))
 
 
 def _changing(operation: Callable[..., bool], word: str) -> Callable[[HttpRequest, Worker], str]:
