@@ -138,5 +138,5 @@ def _withdraw(key: str, claimed: answers.Claimed) -> None:
     sessions.withdraw(key, {job.id: job.lease for job in claimed.jobs})
 
 
-def _noted(answer: HttpResponseBase, what: type[T]) -> T | None:
-    return answer.note if isinstance(answer, http.Noted) and isinstance(answer.note, what) else None
+def _noted(answer: HttpResponseBase, note: type[T]) -> T | None:
+    return answer.note if isinstance(answer, http.Noted) and isinstance(answer.note, note) else None
