@@ -214,7 +214,7 @@ def run_now(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey =
     """
     repeatable = http.repeatable(request, _user(request), idempotency_key)
     answers = operations.done_once(repeatable, lambda: [operations.run_now(job_id, by=_user(request)).pk])
-    return _raised(_shown(request, answers, [None])[0])
+    return raised(_shown(request, answers, [None])[0])
 
 
 @router.call("post", "/jobs/{jobid:job_id}/priority", auth=OPERATE, sample=Sample(body={"priority": -10}))
