@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.template import loader
@@ -27,14 +28,14 @@ POLICY = (
 # unfold's pages run Alpine.js, which evaluates expressions, and set style attributes.
 ADMIN_POLICY = f"{POLICY}; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
 _RETRY_AFTER_S: Final = 5  # an embedded server is back by then
+_NO_VALUE: Final = {None, "22P02", "22P05"}  # what psycopg refuses by itself; no value of the type; no such character
 
 
 @pages.on_response
 def content_security_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """Tell browsers to run nothing that does not come from this site, unless the view set a policy itself. With it,
     markup that slipped into a page out of a payload or an output still runs no script."""
-    in_admin = request.path.startswith(reverse("admin:index"))
-    policy = ADMIN_POLICY if in_admin else POLICY
+    policy = ADMIN_POLICY if _is_in_admin(request) else POLICY
     if places := _single_sign_on():  # a browser judges where a form ends, redirects included
         policy = policy.replace("form-action 'self'", f"form-action 'self' {places}")
     if settings.FILES_ORIGIN:  # pictures lie there (FILES_URL), and a browser judges where a redirect ends
@@ -84,6 +85,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """The page for an error in the server: 500, or 503 with `Retry-After` when the database is away, or others were
     changing the same at every try. Made without asking who is logged in, since that may be what failed."""
     error = sys.exception()  # Django calls this while it handles the exception, under ASGI too
+    if error is not None and _is_in_admin(request) and _is_of_request(error):
+        return defaults.bad_request(request, error)
     if error is not None and transactions.is_passing(error):
         return _later("busy.html", retry_after_s=PASSING_S)
     if error is not None and is_away(error):
@@ -101,6 +104,18 @@ def explain_not_allowed(request: HttpRequest, response: HttpResponseBase) -> Htt
     page = render(request, "405.html", {"above": _above(request.path)}, status=response.status_code)
     page.headers["Allow"] = response.headers["Allow"]
     return page
+
+
+def _is_in_admin(request: HttpRequest) -> bool:
+    return request.path.startswith(reverse("admin:index"))
+
+
+def _is_of_request(error: BaseException) -> bool:
+    """Whether a request asked for what its column never holds: a NUL, a word where numbers are. Our own pages look for
+    that before; Django's leave it to the database, or to the field."""
+    if isinstance(error, DataError):
+        return getattr(error.__cause__, "sqlstate", "") in _NO_VALUE
+    return isinstance(error, ValueError) and "expected a number but got" in str(error)
 
 
 def _later(template: str, *, retry_after_s: int) -> HttpResponse:

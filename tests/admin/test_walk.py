@@ -1,11 +1,12 @@
 """Every table of the administration and every page of it: who may look, and what a page costs however much there is."""
 
 from typing import Any
+from unittest import mock
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import DataError, connection
 from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -144,6 +145,34 @@ class TestWhoMay:
 
 def _as_text(secret: Any) -> str:
     return secret if isinstance(secret, str) else bytes(secret).hex()
+
+
+class TestWhatNoColumnHolds:
+    """Django's own pages hand on what an address or a form says as it came."""
+
+    @pytest.mark.parametrize("page", [
+        "jobs/job/?kind=%00", "jobs/queue/%00/delete/", "scheduling/cron/%00/change/", "webhooks/rule/?payload=%00",
+        "accounts/apitoken/?addresses=x", "webhooks/rule/add/?owner=x", "webhooks/rule/add/?owner=%00",
+    ])  # fmt: skip
+    def test_is_a_bad_request_in_an_address(self, as_: As, page: str) -> None:
+        assert _unraised(as_("root")).get(f"/admin/{page}").status_code == 400
+
+    @pytest.mark.parametrize(("listed", "action", "row"), [
+        ("accounts/apitoken", "revoke", "x"), ("auth/user", "delete_selected", "\0"), ("scheduling/cron", "pause", "\0"),
+    ])  # fmt: skip
+    def test_is_a_bad_request_in_a_form(self, as_: As, listed: str, action: str, row: str) -> None:
+        form = {"action": action, "_selected_action": [row], "confirmed": "yes", "post": "yes"}
+        assert _unraised(as_("root")).post(f"/admin/{listed}/", form).status_code == 400
+
+    @pytest.mark.parametrize("error", [ValueError("a fault of ours"), DataError("numeric field overflow")])
+    def test_is_no_fault_of_ours(self, as_: As, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+        monkeypatch.setattr(registered()[Worker], "get_queryset", mock.Mock(side_effect=error))
+        assert _unraised(as_("root")).get("/admin/jobs/worker/").status_code == 500
+
+
+def _unraised(client: Client) -> Client:
+    client.raise_request_exception = False
+    return client
 
 
 class TestFirstPage:
