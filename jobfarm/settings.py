@@ -245,7 +245,7 @@ UNFOLD = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": partial(_static, "jobfarm/favicon.svg")}],
     "SHOW_HISTORY": True, "SHOW_VIEW_ON_SITE": True, "SHOW_BACK_BUTTON": True,
     "STYLES": [partial(_static, path) for path in ("jobfarm/values.css", "jobs/charts.css", "live/admin.css")],
-    "SCRIPTS": [partial(_static, path) for path in ("live/live.js", "live/admin.js")],
+    "SCRIPTS": [partial(_static, path) for path in ("jobfarm/app.js", "live/live.js", "live/admin.js")],
     "COLORS": {"primary": PRIMARY},
     "DASHBOARD_CALLBACK": "jobfarm.administration.dashboard",
     "SIDEBAR": {"show_search": True, "navigation": "jobfarm.administration.sidebar"},

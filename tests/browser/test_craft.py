@@ -1,7 +1,7 @@
 """What hands and eyes notice: keys, focus and selection that stay, titles, and pages without any script."""
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from playwright.sync_api import Locator, Page, Route, expect
 
 from accounts import operations as accounts
@@ -113,6 +113,15 @@ class TestADoubleClick:
         sent[-1].continue_()
         expect(page.locator("h1")).to_contain_text("chat #")
         assert (len(sent), Job.objects.count()) == (1, 1)
+
+    def test_sends_a_form_of_the_administration_once(self, visit: Visit, boss: User) -> None:
+        page, sent = visit("/admin/auth/group/add/", by=boss), list[Route]()
+        page.route("**/admin/auth/group/add/", lambda route: sent.append(route))  # noqa: PLW0108
+        page.locator("#id_name").fill("Painters")
+        page.get_by_role("button", name="Save", exact=True).dblclick(delay=50)
+        sent[-1].continue_()
+        page.wait_for_url("**/admin/auth/group/")
+        assert (len(sent), Group.objects.count()) == (1, 1)
 
 
 class TestWithoutScripts:

@@ -135,7 +135,7 @@
     close.setAttribute("aria-label", "Close");
     close.addEventListener("click", () => box.remove());
     box.append(element("p", { textContent: sentence }), close);
-    document.getElementById("toasts").append(box);
+    document.getElementById("toasts")?.append(box); // the administration has no place for them
     if (mood !== "bad") setTimeout(() => box.remove(), 6000);
   }
 
