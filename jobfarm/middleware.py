@@ -85,7 +85,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """The page for an error in the server: 500, or 503 with `Retry-After` when the database is away, or others were
     changing the same at every try. Made without asking who is logged in, since that may be what failed."""
     error = sys.exception()  # Django calls this while it handles the exception, under ASGI too
-    if error is not None and _is_in_admin(request) and _is_of_request(error):
+    if isinstance(error, Exception) and _is_in_admin(request) and _is_of_request(error):
         return defaults.bad_request(request, error)
     if error is not None and transactions.is_passing(error):
         return _later("busy.html", retry_after_s=PASSING_S)
@@ -110,7 +110,7 @@ def _is_in_admin(request: HttpRequest) -> bool:
     return request.path.startswith(reverse("admin:index"))
 
 
-def _is_of_request(error: BaseException) -> bool:
+def _is_of_request(error: Exception) -> bool:
     """Whether a request asked for what its column never holds: a NUL, a word where numbers are. Our own pages look for
     that before; Django's leave it to the database, or to the field."""
     if isinstance(error, DataError):
