@@ -21,7 +21,7 @@ from scheduling.domain.schedules import Source
 from scheduling.domain.states import Status
 from scheduling.models import Cluster, Cron, ScheduledFunction
 from scheduling.queries import pages
-from scheduling.templatetags.scheduling import cron_status, pretty, short, timing, wall
+from scheduling.templatetags.scheduling import cron_status, short, stored, timing, wall
 from scheduling.views import FIELDS, CronForm
 
 COLOURS: Final = {
@@ -204,7 +204,7 @@ class CronAdmin(Operated, administration.ReadOnly):
     shown_schedule = administration.shown("Schedule", lambda cron: timing(cron.schedule), ordering="schedule")
     shown_function = administration.shown("Function", lambda cron: short(cron.function), ordering="function")
     shown_source = administration.shown("Defined by", lambda cron: SOURCES[Source(cron.source)])
-    arguments = administration.shown("Arguments", lambda cron: administration.preformatted(pretty(cron.args)))
+    arguments = administration.shown("Arguments", lambda cron: administration.preformatted(stored(cron.stored_args)))
     upcoming = administration.shown("Next ten firings", _upcoming)
     history = administration.shown("Last firings", _history)
     shown_status = administration.shown("Status", cron_status, label=COLOURS)

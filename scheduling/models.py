@@ -9,7 +9,7 @@ from functools import partial
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models.functions import Cast, Now
 
 from postgres.schema import loose
 from scheduling.domain.schedules import Missed, Overlap, Source
@@ -20,8 +20,16 @@ _IN_PROGRESS = Q(status=Status.IN_PROGRESS)
 _loose = partial(loose, null=True, blank=True)
 
 
+class _Crons(models.Manager["Cron"]):
+    def get_queryset(self) -> models.QuerySet["Cron"]:
+        """With their arguments as text: `args`, read when it is asked for, may be what cannot be read."""
+        return super().get_queryset().defer("args").annotate(stored_args=Cast("args", models.TextField()))
+
+
 class Cron(models.Model):
     """A named schedule, of an app's `crons.py` or of a person. Every firing of it is a scheduled function."""
+
+    objects = _Crons()
 
     name = models.CharField(max_length=100, primary_key=True)
     function = models.CharField(max_length=200)

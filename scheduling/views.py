@@ -18,7 +18,7 @@ from scheduling import live_queries, operations, registry
 from scheduling.domain import schedules
 from scheduling.domain.schedules import Calendar, Missed, Overlap, Policy
 from scheduling.domain.states import Status
-from scheduling.errors import BadSchedule, NotEnded, NotFound, SchedulingError
+from scheduling.errors import BadArguments, BadSchedule, NotEnded, NotFound, SchedulingError
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.queries import pages as queries
 
@@ -78,10 +78,13 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
             self._begin_with(self.instance)
 
     def _begin_with(self, cron: Cron) -> None:
-        self.initial["arguments_text"] = json.dumps(cron.args, indent=2, ensure_ascii=False)
+        try:
+            self.initial["arguments_text"] = json.dumps(cron.args, indent=2, ensure_ascii=False)
+        except ValueError:  # a row that was edited by hand: whoever looks at it may mend it
+            self.initial["arguments_text"] = cron.stored_args  # type: ignore[attr-defined]  # of every cron that is read
         try:
             schedule = schedules.parse(cron.schedule)
-        except BadSchedule:  # a row that was edited by hand: whoever looks at it may mend it
+        except BadSchedule:
             self.initial["timing"] = cron.schedule
             return
         self.initial["timing"] = schedule.typed()
@@ -157,7 +160,7 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
 def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
     try:
         row = operations.run_again(function_id)
-    except NotEnded as refusal:
+    except (BadArguments, NotEnded) as refusal:
         messages.warning(request, refusal.message)
         return redirect("scheduling:function", function_id)
     audit.record(people.person(request), row, f"Ran #{function_id} again.")

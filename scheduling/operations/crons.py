@@ -22,7 +22,7 @@ from scheduling.domain.schedules import Calendar, Interval, Missed, Overlap, Pol
 from scheduling.domain.states import LIVE, Kind
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import endings, notifications
-from scheduling.operations.functions import insert
+from scheduling.operations.functions import arguments, insert
 from scheduling.queries import crons
 from scheduling.queries.functions import NewFunction
 
@@ -118,7 +118,7 @@ def sync_crons() -> None:
     with transaction.atomic():
         now = clock.now()
         # In one order; without what may be there and cannot be read: it keeps no cluster from starting.
-        rows = {row.pk: row for row in Cron.objects.select_for_update().defer("args", "next_at").order_by("name")}
+        rows = {row.pk: row for row in Cron.objects.select_for_update().defer("next_at").order_by("name")}
         for name, declared in sorted(_declared.items()):
             _sync(declared, rows.get(name), now=now)
         crons.retire([n for n, row in rows.items() if n not in _declared and row.source != Source.PERSON])
@@ -170,10 +170,10 @@ def resume(name: str) -> None:
 
 
 def run_now(name: str) -> ScheduledFunction:
-    """Fire a cron now, whatever its schedule, pause and overlap say. Raises NotFound."""
+    """Fire a cron now, whatever its schedule, pause and overlap say. Raises NotFound, BadArguments."""
     with transaction.atomic():
         cron = locked(name)
-        rows = insert([_firing(cron.function, cron.args, name=name, fire_at=clock.now())])
+        rows = insert([_firing(cron.function, arguments(cron), name=name, fire_at=clock.now())])
         notifications.changed([], crons=[name])
         return rows[0]
 

@@ -19,10 +19,10 @@ from scheduling import context, guards, registry
 from scheduling.domain import calls
 from scheduling.domain.calls import DEFAULT_QUEUE, Json, Retry
 from scheduling.domain.states import ENDED, Kind, Status, cancel_verdict
-from scheduling.errors import NotAFunction, NotEnded, NotFound
-from scheduling.models import ScheduledFunction
+from scheduling.errors import BadArguments, NotAFunction, NotEnded, NotFound
+from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import notifications
-from scheduling.queries import functions
+from scheduling.queries import functions, pages
 from scheduling.queries.functions import NewFunction
 
 P = ParamSpec("P")
@@ -177,8 +177,9 @@ def run_at(  # type: ignore[misc]  # it takes what any of these names; positiona
 
 
 def run_again(function_id: int) -> ScheduledFunction:
-    """Retry an ended function, now, as a new row; what happened stays as it is. Raises NotFound, NotEnded."""
-    old = functions.find(function_id)
+    """Retry an ended function, now, as a new row; what happened stays as it is. Raises NotFound, NotEnded, and
+    BadArguments for those that cannot be read any more."""
+    old = pages.function(function_id)
     if old is None:
         raise NotFound(resource="scheduled function")
     if old.status not in ENDED:
@@ -188,10 +189,17 @@ def run_again(function_id: int) -> ScheduledFunction:
 
 
 def like(old: ScheduledFunction, **changes: Any) -> NewFunction:
+    args = json.dumps(arguments(old))
     return NewFunction(
-        function=old.function, kind=Kind(old.kind), args=json.dumps(old.args), queue=old.queue, priority=old.priority,
-        **changes,
-    )  # fmt: skip
+        function=old.function, kind=Kind(old.kind), args=args, queue=old.queue, priority=old.priority, **changes
+    )
+
+
+def arguments(row: ScheduledFunction | Cron) -> Any:
+    try:
+        return row.args
+    except ValueError:
+        raise BadArguments(function=row.function, why="its arguments cannot be read any more") from None
 
 
 def new(

@@ -1,6 +1,7 @@
 """`{% load scheduling %}`: JSON, times in a cron's own zone, and what a cron's status looks like."""
 
 import json
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -25,18 +26,11 @@ LONGEST_TEXT = 50_000  # characters of a JSON value or a traceback in a page
 
 
 @register.filter
-def pretty(value: Any) -> str:
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}\n(cut here)"
-
-
-@register.filter
 def stored(text: str) -> str:
-    """The text of a JSON value, as `pretty` shows the value; one that cannot be read is shown as it is."""
-    try:
-        return pretty(json.loads(text))
-    except ValueError:
-        return text[:LONGEST_TEXT]
+    """The text of a JSON value, indented; one that cannot be read is shown as it is."""
+    with suppress(ValueError):
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}\n(cut here)"
 
 
 @register.filter
