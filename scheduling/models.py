@@ -29,8 +29,6 @@ class _Crons(models.Manager["Cron"]):
 class Cron(models.Model):
     """A named schedule, of an app's `crons.py` or of a person. Every firing of it is a scheduled function."""
 
-    objects = _Crons()
-
     name = models.CharField(max_length=100, primary_key=True)
     function = models.CharField(max_length=200)
     args = models.JSONField("arguments", default=dict)
@@ -61,6 +59,8 @@ class Cron(models.Model):
         help_text="Whether code says what it is, a person who changed it, or a person who made it.",
     )  # fmt: skip
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    objects = _Crons()
 
     class Meta:
         ordering = ["name"]

@@ -3,7 +3,7 @@
 import json
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from django import template
 
