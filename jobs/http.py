@@ -122,6 +122,14 @@ def repeatable(
     return None if key is None else operations.repeatable(user, key, [request.path, body])
 
 
+def of_form(request: HttpRequest, user: User, *more: Any) -> operations.Repeatable | None:
+    """What a form asks for, and `more`. Sent again as it was shown it is the same request: Django's field against other
+    sites is another one each time that a form is shown. None without that, and for a script, whose page stays."""
+    sent = dict(request.POST.lists())
+    asked = operations.repeatable(user, None, [request.get_full_path(), sent, more])
+    return asked if "csrfmiddlewaretoken" in sent and not getattr(request, "htmx", False) else None
+
+
 class Noted(HttpResponse):
     """An answer of which somebody may wait for more, outside of Django (jobs.waiting): the `note` says for what."""
 

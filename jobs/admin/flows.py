@@ -1,7 +1,5 @@
 """Flow templates: kept by people, and started with values for their placeholders."""
 
-import json
-import uuid
 from typing import Any
 
 from django import forms
@@ -16,7 +14,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from core import audit, people
 from core.json_fields import StrictJSON
-from jobs import operations
+from jobs import http, operations
 from jobs.admin.kinds import Named, new_cron
 from jobs.errors import JobsError
 from jobs.models import FlowTemplate, Job
@@ -98,7 +96,7 @@ class FlowTemplateAdmin(Named):
                 form.add_error(None, refusal.message)
         context = {
             **self.admin_site.each_context(request), "title": f"Start {template}", "opts": self.opts,
-            "template": template, "form": form, "key": request.POST.get("start-key") or uuid.uuid4().hex,
+            "template": template, "form": form,
         }  # fmt: skip
         return TemplateResponse(request, "admin/jobs/start_flow.html", context)
 
@@ -111,10 +109,9 @@ class FlowTemplateAdmin(Named):
 
 def _started(request: HttpRequest, template: FlowTemplate, values: dict[str, Any]) -> HttpResponse:
     """Start it, once for each form that was shown and values in it, and go to its page."""
-    person, pressed = people.person(request), [request.POST.get("start-key"), template.pk, values]
-    key = uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(pressed, sort_keys=True))
+    person = people.person(request)
     [first, *_] = operations.once(
-        operations.repeatable(person, f"start {key}", None) if pressed[0] else None,
+        http.of_form(request, person),
         count=lambda: None,
         submit=lambda: operations.store_flow(template.pk, values, by=person, owner=person),
     )

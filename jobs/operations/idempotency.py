@@ -47,8 +47,9 @@ class Repeatable:
     fingerprint: bytes
 
 
-def repeatable(owner: User, key: str, content: Any) -> Repeatable:
-    """A request with a key. `content` is all that it asks for: JSON, times, and objects that are their attributes.
+def repeatable(owner: User, key: str | None, content: Any) -> Repeatable:
+    """A request with a key. `content` is all that it asks for: JSON, times, and objects that are their attributes; it
+    is its own key where that is None.
 
     How it was written, and in which order its names came, makes no other request of it. Raises InvalidJson for what is
     nested deeper than can be written.
@@ -57,7 +58,8 @@ def repeatable(owner: User, key: str, content: Any) -> Repeatable:
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=_plain)
     except RecursionError:
         raise InvalidJson(what="body", why="it is nested too deep") from None
-    return Repeatable(owner_id=owner.pk, key=key, fingerprint=hashlib.sha256(text.encode()).digest())
+    fingerprint = hashlib.sha256(text.encode())
+    return Repeatable(owner_id=owner.pk, key=key or fingerprint.hexdigest(), fingerprint=fingerprint.digest())
 
 
 def once(

@@ -9,11 +9,12 @@ from uuid import UUID
 from django import forms
 from django.contrib.auth.models import Group, User
 from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest
 
 from core.large_json import Path
 from core.refusal import Refusal
 from core.values import loads, words
-from jobs import errors, operations
+from jobs import errors, http, operations
 from jobs.domain import files, kinds, labels
 from jobs.models import Fair, Job, Upload
 from jobs.operations.queues import ANY_QUEUE, HIGHEST_CEILING, LONGEST_AGE_S
@@ -66,30 +67,43 @@ class SubmitForm(forms.Form):
         """Whether a field that is folded away was refused."""
         return any(name in self.errors for name in self.advanced)
 
-    def submit(self) -> Job | None:
-        """Submit the job that a valid form describes; None when it was refused: then the form says why.
+    def submit(self, request: HttpRequest) -> int | None:
+        """Submit the job that a valid form describes, or find the one that it was when it was sent before: its id. None
+        when it was refused: then the form says why.
 
         Raises RateLimited: the same form is good a little later.
         """
-        minutes = self.cleaned_data["delay_min"]
         new: list[Upload] = []
         try:
-            return operations.submit(
-                self.cleaned_data["kind"], self.cleaned_data["payload"], by=self._user, owner=self._user,
-                group=self.cleaned_data["group"], unique_key=self.cleaned_data["unique_key"] or None,
-                on_conflict=self.cleaned_data["on_conflict"] or None,
-                run_at=clock.now() + timedelta(minutes=minutes) if minutes else None, files=self.files_of_job(new),
-                places=self.places_of_job(),
-                requires=self.cleaned_data.get("requires"), prefers=self.cleaned_data.get("prefers"),
-                priority=self.cleaned_data.get("priority"), tags=words(self.cleaned_data["tags"]),
-            )  # fmt: skip
+            files = self.files_of_job(new)
+            [job] = operations.once(
+                http.of_form(request, self._user, [upload.sha256 for upload in new]),
+                count=lambda: http.count_submitted(request, self._user),
+                submit=lambda: [self._submitted(files, new)],
+            )
         except (errors.JobsError, RateLimitsError) as refusal:
-            for upload in new:  # a browser sends them again with the form
-                operations.delete_upload(upload.pk, by=self._user)
             if not isinstance(refusal, errors.JobsError | CountExceedsLimit | UnknownLimit):
                 raise
             self.add_error(self._field_of(refusal), refusal.message)
             return None
+        else:
+            assert isinstance(job, int)
+            return job
+        finally:
+            for upload in new:  # which no job took; a browser sends them again with the form
+                operations.delete_upload(upload.pk, by=self._user)
+
+    def _submitted(self, files: Mapping[str, UUID] | None, new: list[Upload]) -> int:
+        values, minutes = self.cleaned_data, self.cleaned_data["delay_min"]
+        job = operations.submit(
+            values["kind"], values["payload"], by=self._user, owner=self._user, group=values["group"],
+            unique_key=values["unique_key"] or None, on_conflict=values["on_conflict"] or None,
+            run_at=clock.now() + timedelta(minutes=minutes) if minutes else None, files=files,
+            places=self.places_of_job(), requires=values.get("requires"), prefers=values.get("prefers"),
+            priority=values.get("priority"), tags=words(values["tags"]),
+        )  # fmt: skip
+        new.clear()
+        return job.pk
 
     def files_of_job(self, new: list[Upload]) -> Mapping[str, UUID] | None:  # noqa: ARG002  # for who has some
         """The input files of the job by name; those that are stored just now are put into `new`."""

@@ -11,7 +11,7 @@ from django.urls import reverse
 from accounts.http import members_only
 from core import people
 from core.pages import FORM, guarded
-from jobs import http, operations
+from jobs import operations
 from jobs.domain.filters import ids_of
 from jobs.errors import ContentNotKept
 from jobs.models import Job
@@ -52,8 +52,9 @@ def new(request: HttpRequest) -> HttpResponse:
     form = tab.form(data, request.FILES or None, user=user, **({"like": like} if like else {}))
     refusal: RateLimited | None = None
     try:
-        if form.is_bound and form.is_valid() and (job := _submitted(request, form)) is not None:
-            return HttpResponseRedirect(reverse("jobs:job", args=[job.pk]))
+        if form.is_bound and form.is_valid() and (job_id := form.submit(request)) is not None:
+            fields.note(job_id=job_id)
+            return HttpResponseRedirect(reverse("jobs:job", args=[job_id]))
     except RateLimited as too_many:
         refusal = too_many
         form.add_error(None, too_many.message)
@@ -67,13 +68,6 @@ def _like(request: HttpRequest) -> Job | None:
     job = access.visible(request, ids_of(number)[0]) if ids_of(number) else None
     if job is not None and request.method != "POST":
         operations.check_content(job)
-    return job
-
-
-def _submitted(request: HttpRequest, form: SubmitForm) -> Job | None:
-    http.count_submitted(request, people.person(request))
-    job = form.submit()
-    fields.note(job_id=None if job is None else job.pk)
     return job
 
 

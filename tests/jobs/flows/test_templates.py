@@ -109,14 +109,16 @@ def test_a_form_that_is_sent_twice_starts_one_flow(template: FlowTemplate) -> No
     admin.force_login(farm.user("root", is_staff=True, is_superuser=True))
     FlowTemplate.objects.filter(pk="translate").update(jobs=JOBS[:2])
     start = "/admin/jobs/flowtemplate/translate/start/"
-    keys = [re.findall(r'name="start-key" value="([^"]+)"', admin.get(start).content.decode())[0] for _ in range(2)]
+    shown = r'name="csrfmiddlewaretoken" value="([^"]+)"'
+    keys = [re.findall(shown, admin.get(start).content.decode())[0] for _ in range(2)]
     values = {"document": "text", "number": "8"}
-    first, again, other = (admin.post(start, values | {"start-key": key}, follow=True) for key in (keys[0], *keys))
+    forms = [values | {"csrfmiddlewaretoken": key} for key in (keys[0], *keys)]
+    first, again, other = (admin.post(start, form, follow=True) for form in forms)
     assert first.redirect_chain == again.redirect_chain != other.redirect_chain
     assert "and is not a second time" in again.content.decode()
     assert "Started as flow" in other.content.decode()
     assert Flow.objects.count() == 2
-    admin.post(start, {"document": "other", "number": "8", "start-key": keys[0]})
+    admin.post(start, {"document": "other", "number": "8", "csrfmiddlewaretoken": keys[0]})
     assert Flow.objects.count() == 3
 
 

@@ -1,12 +1,14 @@
 """A job is submitted again from its page as an edited copy, and a waiting one is given another priority."""
 
 import html
+import re
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from jobs import operations
-from jobs.models import Job
+from jobs.models import Job, Upload
 from jobs.operations import content
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
@@ -121,3 +123,38 @@ def test_a_concurrency_key_is_left_out_only_where_it_was_given_at_submit(little_
     jobs = [operations.submit("keyed", {"account": "a"}, owner=little_farm.ada, **key) for key in keys]
     pages = [browse(little_farm.ada).get(f"/jobs/{job.pk}/").content.decode() for job in jobs]
     assert ["concurrency key." in page for page in pages] == [False, True]
+
+
+@pytest.mark.django_db
+class TestAFormThatIsSentTwice:
+    """As a double click does it where no script stops the second one."""
+
+    def test_is_one_job_and_another_where_it_was_changed_or_shown_anew(self, little_farm: Farm, browse: Browse) -> None:
+        ada, address = browse(little_farm.ada), "/jobs/new/?kind=chat"
+        shown = [_token(ada.get(address).content.decode()) for _ in range(2)]
+        sent = [(shown[0], "Why?"), (shown[0], "Why?"), (shown[0], "How?"), (shown[1], "Why?")]
+        forms = [{"csrfmiddlewaretoken": token, "prompt": prompt} for token, prompt in sent]
+        first, again, *others = (ada.post(address, form).headers["Location"] for form in forms)
+        assert (first == again, len({first, *others})) == (True, 3)
+        assert Job.objects.filter(owner=little_farm.ada).count() == 1 + 3
+
+    def test_is_one_job_with_the_files_of_the_first(self, little_farm: Farm, browse: Browse) -> None:
+        ada, form = browse(little_farm.ada), {"kind_name": "chat", "payload_text": "{}", "csrfmiddlewaretoken": "shown"}
+        forms = [form | {"uploads": SimpleUploadedFile("a.txt", content)} for content in (b"one", b"one", b"two")]
+        first, again, other = (ada.post("/jobs/new/?kind=other", each).headers["Location"] for each in forms)
+        assert (first == again, first == other) == (True, False)
+        assert Upload.objects.count() == 2
+
+    def test_is_refused_as_often_as_it_has_to_be(self, little_farm: Farm, browse: Browse) -> None:
+        twin = operations.submit("chat", {}, owner=little_farm.ada, unique_key="one")
+        ada = browse(little_farm.ada)
+        form = {"csrfmiddlewaretoken": "shown", "prompt": "Why?", "unique_key": "one"}
+        assert [ada.post("/jobs/new/?kind=chat", form).status_code for _ in range(2)] == [422, 422]
+        operations.cancel(twin.pk, by=None)
+        assert ada.post("/jobs/new/?kind=chat", form).status_code == 302
+
+
+def _token(page: str) -> str:
+    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
