@@ -66,12 +66,14 @@ def account(request: HttpRequest) -> HttpResponse:
     return _account_page(request)
 
 
-@pages.guarded(members_only, pages.POST)
-@reauthentication_required(app="accounts")  # type: ignore[untyped-decorator]  # allauth ships no types
+@pages.guarded(members_only, pages.FORM)
+@reauthentication_required(app="accounts", allow_get=True)  # type: ignore[untyped-decorator]  # allauth ships no types
 @sensitive_variables("key")
 def create_token(request: HttpRequest) -> HttpResponse:
     """Make an API token and show its key, this once. The key is in the answer to the POST itself. A redirect would need
     it to be kept somewhere in between."""
+    if request.method != "POST":  # single sign-on, where somebody had to come anew, leads back by the address alone
+        return redirect(reverse("accounts:account") + "#tokens")
     person = people.person(request)
     form = TokenForm(person, request.POST)
     if not form.is_valid():

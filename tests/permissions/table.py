@@ -86,6 +86,7 @@ GET  /accounts/sso/login/cancelled/                                  200  200  2
 GET  /accounts/sso/login/error/                                      401  401  401  401  401  401  401  401  401
 GET  /accounts/sso/signup/                                           302  302  302  302  302  302  302  302  302
 POST /accounts/sso/signup/                                           302  302  302  302  302  302  302  302  302
+GET  /accounts/tokens/                                               in   403  302  302  302  in   302  302  302
 POST /accounts/tokens/                                               in   403  302  302  302  in   302  302  200+
 POST /accounts/tokens/<int:token_id>/revoke/                         in   404  404  404  302+ in   404  404  302+
 

@@ -124,6 +124,18 @@ class TestWhoHasNoOtherWayIn:
         client.post(SET, NEW)
         assert User.objects.get().has_usable_password()
 
+    def test_comes_back_to_the_form_of_a_token(self, client: Client, provider: Provider) -> None:
+        """A provider leads back by an address alone."""
+        provider.knows("1", **ADA, auth_time=int(time.time()) - 600)
+        come(provider, client)
+        form = {"name": "my laptop", "scopes": ["read"]}
+        login = client.post("/accounts/tokens/", form).headers["Location"]
+        provider.knows("1", **ADA)
+        back = httpx.post(client.post(login).headers["Location"], data={"sub": "1"}).headers["Location"]
+        page = client.get(path_of(back), follow=True)
+        assert (page.status_code, 'action="/accounts/tokens/"' in page.text) == (200, True)
+        assert "Your new API token" in client.post("/accounts/tokens/", form).text
+
     def test_has_come_when_the_provider_asked_and_not_when_it_remembered(
         self, client: Client, provider: Provider
     ) -> None:
