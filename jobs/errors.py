@@ -146,11 +146,11 @@ class InvalidValue(JobsError, code="invalid", http_status=422):
 
 
 class NotUnique(JobsError, code="not_unique", http_status=409):
-    """A job of the same owner and kind with the same unique_key has not ended yet."""
+    """A job of the same owner and kind with the same unique key has not ended yet."""
 
 
 class WaitsBehind(JobsError, code="waits_behind", http_status=409):
-    """The job waits for job {job}, which has its unique_key or comes before it: it may start when that has ended."""
+    """The job waits for job {job}, which has its unique key or comes before it: it may start when that has ended."""
 
 
 class KeyIsFull(JobsError, code="key_full", http_status=409):
@@ -190,7 +190,7 @@ class StepNotEnded(NotEnded):
 
 
 class NotWaiting(JobsError, code="not_waiting", http_status=409):
-    """The job is no longer pending: it is in progress, has ended, or was not begun by its expires_at."""
+    """The job is no longer pending: it is in progress, has ended, or expired before it was begun."""
 
 
 class WaitsForLimit(JobsError, code="waits_for_limit", http_status=409):

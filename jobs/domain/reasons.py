@@ -51,7 +51,7 @@ class Reason:
 
 
 FAR_S: Final = 30 * 86400  # what lies further ahead is named by its date: nobody pictures 26,333 days
-NOT_STARTED: Final = "it had not started by its expires_at"
+NOT_STARTED: Final = "it had not started before it expired"
 CANCEL: Final = Remedy(code="cancel", label="Cancel the job", call="cancel")
 RUN_NOW: Final = Remedy(code="run_now", label="Run it now", call="run_now")
 RETRY: Final = Remedy(code="retry", label="Retry it as a new job", call="retry")

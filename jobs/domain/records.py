@@ -119,7 +119,7 @@ def _check_key(field: str, key: str) -> None:
 def _check_conflict(new: JobRecord) -> None:
     if new.unique_key is None:
         field = "on_conflict" if new.debounce is None else "debounce"
-        raise InvalidValue(field=field, why="it is about a unique_key, and there is none")
+        raise InvalidValue(field=field, why="it is about a unique key, and there is none")
     if new.debounce is not None and new.run_at is not None:
         raise InvalidValue(field="debounce", why="it says when the job runs, as run_at does: one of the two")
 

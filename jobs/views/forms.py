@@ -84,7 +84,9 @@ class SubmitForm(forms.Form):
         except (errors.JobsError, RateLimitsError) as refusal:
             if not isinstance(refusal, errors.JobsError | CountExceedsLimit | UnknownLimit):
                 raise
-            self.add_error(self._field_of(refusal), refusal.message)
+            field = self._field_of(refusal)
+            is_said = field and isinstance(refusal, errors.InvalidValue)  # which field it is
+            self.add_error(field, refusal.why if is_said else refusal.message)
             return None
         else:
             assert isinstance(job, int)

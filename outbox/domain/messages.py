@@ -14,7 +14,7 @@ TYPES: Final[Mapping[str, str]] = {
     "job.canceled": "A job was canceled.",
     "job.timed_out": "A job ran or waited longer than it may.",
     "job.lost": "The lease of an attempt ran out. Another event follows when the job ends.",
-    "job.replaced": "A newer submit of its unique_key took the place of what a job that waits was to do.",
+    "job.replaced": "A newer submit of its unique key took the place of what a job that waits was to do.",
     "batch.completed": "All lines of a batch of OpenAI's API have ended.",
     "batch.failed": "The input file of a batch was refused, and nothing of it ran.",
     "batch.expired": "The completion window of a batch ended before its lines.",

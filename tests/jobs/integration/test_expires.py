@@ -67,9 +67,9 @@ class TestAJobThatDidNot:
         [shown] = wire.in_full([job.pk])
         assert shown.error is not None
         assert shown.expires_at is not None
-        assert shown.error == (f"it had not started by its expires_at ({shown.expires_at:%Y-%m-%d %H:%M:%S} UTC)")
+        assert shown.error == (f"it had not started before it expired ({shown.expires_at:%Y-%m-%d %H:%M:%S} UTC)")
         listed = lists.dressed(Job.objects.all()).get()
-        assert vars(listed)["last_error"] == "it had not started by its expires_at"
+        assert vars(listed)["last_error"] == "it had not started before it expired"
 
     def test_waits_no_more_though_no_janitor_runs(self) -> None:
         farm.kind()

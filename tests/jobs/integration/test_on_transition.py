@@ -150,7 +150,7 @@ class TestMoved:
         assert calls.once() == [
             Move(
                 job_id=job.pk, kind="work", attempt=0, from_=PENDING, to=Status.TIMED_OUT,
-                error="it had not started by its expires_at",
+                error="it had not started before it expired",
             )
         ]  # fmt: skip
 

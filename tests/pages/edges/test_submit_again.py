@@ -154,6 +154,14 @@ class TestAFormThatIsSentTwice:
         assert ada.post("/jobs/new/?kind=chat", form).status_code == 302
 
 
+@pytest.mark.django_db
+def test_the_form_names_no_column(little_farm: Farm, browse: Browse) -> None:
+    form = {"prompt": "Why?", "on_conflict": "replace"}
+    page = browse(little_farm.ada).post("/jobs/new/?kind=chat", form).content.decode()
+    assert "it is about a unique key, and there is none" in page
+    assert re.findall(r">[^<]*(?:on_conflict|unique_key)[^<]*<", page) == []
+
+
 def _token(page: str) -> str:
     found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
     assert found is not None

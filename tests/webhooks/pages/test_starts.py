@@ -209,7 +209,7 @@ class TestRules:
             ({"payload": '{"a": NaN}'}, "is not JSON"),
             ({"unique_key": "{{ nobody }}"}, "begins with none of"),
             ({"source": "paypal"}, "Select a valid choice"),
-            ({"on_conflict": "after"}, "about a unique_key"),
+            ({"on_conflict": "after"}, "about a unique key"),
             ({"debounce": '{"quiet": 10}', "unique_key": "k"}, "Quiet and at_most"),
             ({"debounce": '{"quiet": 1, "at_most": 2}', "unique_key": "k", "on_conflict": "replace"}, "it is after"),
         ],
