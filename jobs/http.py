@@ -125,9 +125,9 @@ def repeatable(
 def of_form(request: HttpRequest, user: User, *more: Any) -> operations.Repeatable | None:
     """What a form asks for, and `more`. Sent again as it was shown it is the same request: Django's field against other
     sites is another one each time that a form is shown. None without that, and for a script, whose page stays."""
-    sent = dict(request.POST.lists())
-    asked = operations.repeatable(user, None, [request.get_full_path(), sent, more])
-    return asked if "csrfmiddlewaretoken" in sent and not getattr(request, "htmx", False) else None
+    if "csrfmiddlewaretoken" not in request.POST or getattr(request, "htmx", False):
+        return None
+    return operations.repeatable(user, None, [request.get_full_path(), dict(request.POST.lists()), more])
 
 
 class Noted(HttpResponse):
@@ -249,8 +249,7 @@ def count_empty_claim(worker: Worker) -> None:
 
 def conditions(request: HttpRequest, header: str) -> dict[str, str] | None:
     """The conditions on labels in this header, as `vram>=16, region=home`; None without it. Raises InvalidValue."""
-    text = request.headers.get(header)
-    if text is None:
+    if (text := request.headers.get(header)) is None:
         return None
     pairs = [pair for pair in text.split(",") if pair.strip()]
     return labels.conditions(labels.read_pairs(pairs, field=header), field=header)

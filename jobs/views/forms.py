@@ -81,16 +81,14 @@ class SubmitForm(forms.Form):
                 count=lambda: http.count_submitted(request, self._user),
                 submit=lambda: [self._submitted(files, new)],
             )
+            return job if isinstance(job, int) else None
         except (errors.JobsError, RateLimitsError) as refusal:
             if not isinstance(refusal, errors.JobsError | CountExceedsLimit | UnknownLimit):
                 raise
             field = self._field_of(refusal)
-            is_said = field and isinstance(refusal, errors.InvalidValue)  # which field it is
-            self.add_error(field, refusal.why if is_said else refusal.message)
+            is_at_it = field and isinstance(refusal, errors.InvalidValue)  # whose name stands there
+            self.add_error(field, refusal.why if is_at_it else refusal.message)
             return None
-        else:
-            assert isinstance(job, int)
-            return job
         finally:
             for upload in new:  # which no job took; a browser sends them again with the form
                 operations.delete_upload(upload.pk, by=self._user)

@@ -293,8 +293,8 @@ class TestArgumentsThatCannotBeRead:
             (f"{crons_}unreadable/run-now/", {"confirmed": "yes"}),
         ):
             answer: Any = root.post(address, form, follow=True)
-            said = " ".join(map(str, answer.context["messages"]))
-            assert (answer.status_code, "its arguments cannot be read any more" in said) == (200, True), address
+            sentence = " ".join(map(str, answer.context["messages"]))
+            assert (answer.status_code, "its arguments cannot be read any more" in sentence) == (200, True), address
         assert ScheduledFunction.objects.count() == 1
 
     def test_of_a_cron_keep_nobody_from_pausing_and_resuming_it(self) -> None:
