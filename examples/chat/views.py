@@ -26,9 +26,7 @@ from core.refusal import CancelVerdict
 from examples.chat import limits, live_queries, operations, queries
 from examples.chat.domain import texts
 from examples.chat.errors import ChatError, NoSuchRoom
-from jobs import http as jobs_http
-from jobs import operations as jobs
-from jobs.errors import InvalidValue, JobsError
+from jobs.errors import InvalidValue, TooManyWaiting
 from ratelimits.errors import RateLimited
 
 BIGGEST_ID = 2**63 - 1
@@ -91,7 +89,7 @@ def _action(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpRespon
             return _result(request, group_id, view(request, group_id), refused=False)
         except NoSuchRoom as refusal:
             raise Http404(refusal.message) from refusal
-        except (ChatError, AccountsError, RateLimited, JobsError) as refusal:
+        except (ChatError, AccountsError, RateLimited, TooManyWaiting) as refusal:
             return _result(request, group_id, _sentence(refusal), refused=True)
 
     return login_required(require_POST(action))
@@ -103,11 +101,7 @@ def post(request: HttpRequest, group_id: int) -> str:
     user, text = people.person(request), request.POST.get("text", "")
     request.session["chat-draft"] = text[: texts.MESSAGE_LIMIT]
     key = accounts_http.limit_key(request)
-    jobs.once(
-        jobs_http.of_form(request, user),
-        count=lambda: None,
-        submit=lambda: [operations.post(group_id, text, by=user, key=key, asks="ask" in request.POST).pk],
-    )
+    operations.post(group_id, text, by=user, key=key, asks="ask" in request.POST)
     del request.session["chat-draft"]
     return ""
 
@@ -183,7 +177,7 @@ def _id(request: HttpRequest, name: str) -> int:
     return number if number <= BIGGEST_ID else 0  # which no message has
 
 
-def _sentence(refusal: ChatError | AccountsError | RateLimited | JobsError) -> str:
+def _sentence(refusal: ChatError | AccountsError | RateLimited | TooManyWaiting) -> str:
     if not isinstance(refusal, RateLimited):
         return refusal.message
     wait_s = max(1, math.ceil(refusal.retry_after.total_seconds()))

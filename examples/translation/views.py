@@ -11,7 +11,6 @@ from examples.translation import limits
 from examples.translation.handlers import JOBS
 from jobs import operations as jobs
 from jobs.errors import JobsError
-from jobs.http import of_form
 from ratelimits import operations as ratelimits
 from ratelimits.errors import RateLimited
 
@@ -20,14 +19,11 @@ from ratelimits.errors import RateLimited
 @require_POST
 def start(request: HttpRequest) -> HttpResponse:
     """Submit it as the person's own, and go to the page where it is watched."""
-    person, document = people.person(request), request.POST.get("document", "")
+    person = people.person(request)
     try:
-        [flow_id] = jobs.once(
-            of_form(request, person),
-            count=lambda: ratelimits.limit(limits.START, key=limit_key(request), throws=True),
-            submit=lambda: [jobs.submit_flow(JOBS, by=person, owner=person, document=document).id],
-        )
+        ratelimits.limit(limits.START, key=limit_key(request), throws=True)
+        flow = jobs.submit_flow(JOBS, by=person, owner=person, document=request.POST.get("document", ""))
     except (JobsError, RateLimited) as refusal:
         messages.error(request, refusal.message)
         return HttpResponseRedirect(reverse("overview"))
-    return HttpResponseRedirect(reverse("jobs:flow", args=[flow_id]))
+    return HttpResponseRedirect(reverse("jobs:flow", args=[flow.id]))
