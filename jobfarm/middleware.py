@@ -28,7 +28,7 @@ POLICY = (
 # unfold's pages run Alpine.js, which evaluates expressions, and set style attributes.
 ADMIN_POLICY = f"{POLICY}; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
 _RETRY_AFTER_S: Final = 5  # an embedded server is back by then
-_NO_VALUE: Final = {None, "22P02", "22P05"}  # what psycopg refuses by itself; no value of the type; no such character
+_NO_VALUE: Final = {"22P02", "22P05"}  # no value of the type; no such character
 
 
 @pages.on_response
@@ -114,7 +114,7 @@ def _is_of_request(error: Exception) -> bool:
     """Whether a request asked for what its column never holds: a NUL, a word where numbers are. Our own pages look for
     that before; Django's leave it to the database, or to the field."""
     if isinstance(error, DataError):
-        return getattr(error.__cause__, "sqlstate", "") in _NO_VALUE
+        return getattr(error.__cause__, "sqlstate", "") in _NO_VALUE or "NUL" in str(error)  # by psycopg itself
     return isinstance(error, ValueError) and "expected a number but got" in str(error)
 
 

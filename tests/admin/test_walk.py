@@ -4,6 +4,7 @@ from typing import Any
 from unittest import mock
 from urllib.parse import parse_qsl, urlencode
 
+import psycopg
 import pytest
 from django.contrib.auth.models import User
 from django.db import DataError, connection
@@ -147,6 +148,10 @@ def _as_text(secret: Any) -> str:
     return secret if isinstance(secret, str) else bytes(secret).hex()
 
 
+NO_MOMENT = DataError("timestamp too small (before year 1): '-infinity'")
+NO_MOMENT.__cause__ = psycopg.DataError(*NO_MOMENT.args)  # of a row that was read, and without a code
+
+
 class TestWhatNoColumnHolds:
     """Django's own pages hand on what an address or a form says as it came."""
 
@@ -165,7 +170,7 @@ class TestWhatNoColumnHolds:
         form = {"action": action, "_selected_action": [row], "confirmed": "yes", "post": "yes"}
         assert _unraised(as_("root")).post(f"/admin/{listed}/", form).status_code == 400
 
-    @pytest.mark.parametrize("error", [ValueError("a fault of ours"), DataError("numeric field overflow")])
+    @pytest.mark.parametrize("error", [ValueError("a fault of ours"), DataError("numeric field overflow"), NO_MOMENT])
     def test_is_no_fault_of_ours(self, as_: As, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
         monkeypatch.setattr(registered()[Worker], "get_queryset", mock.Mock(side_effect=error))
         assert _unraised(as_("root")).get("/admin/jobs/worker/").status_code == 500
