@@ -1,8 +1,10 @@
 """The client while answers are lost, the farm is away, or what stands between them misbehaves."""
 
 import json
+import socket
 import threading
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -119,6 +121,16 @@ class TestAnAnswer:
         with proxy(server.url, lambda *_: trickling) as between, pytest.raises(Unreachable) as lost:
             make(between.url, timeout_s=0.3, retry_for_s=0).cancel(1)
         assert lost.value.maybe_done
+
+    def test_of_a_farm_that_nobody_gets_through_to_is_of_a_call_that_was_not_done(self, make: Make) -> None:
+        with ExitStack() as stack, socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+            for _ in range(3):  # whoever comes after these is not let in
+                one = stack.enter_context(socket.socket())
+                one.setblocking(False)
+                one.connect_ex(full.getsockname())
+            with pytest.raises(Unreachable) as lost:
+                make(f"http://127.0.0.1:{full.getsockname()[1]}", timeout_s=0.3, retry_for_s=0).cancel(1)
+        assert not lost.value.maybe_done
 
     def test_that_is_long_takes_the_time_of_its_bytes(self, server: Server, make: Make) -> None:
         content = bytes(range(256)) * 400
