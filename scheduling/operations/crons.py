@@ -253,7 +253,7 @@ def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
     roll back the others. What the database cannot do now is no fault of the cron."""
     try:
         with transaction.atomic():  # a savepoint
-            return _fire(Cron.objects.get(pk=name), now=now)
+            return _fire(Cron.objects.defer(None).get(pk=name), now=now)
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from django.db import connection, transaction
 from django.db.models.expressions import RawSQL
+from django.test.utils import CaptureQueriesContext
 
 from postgres import clock, connections
 from scheduling import operations as scheduling
@@ -57,6 +58,13 @@ class TestADeclaredCron:
         assert Cron.objects.get().next_at == cron.next_at + timedelta(seconds=60)
         assert scheduling.fire_due() == []
         assert scheduling.run_due() == 1
+
+    def test_is_read_by_one_statement_when_it_fires(self) -> None:
+        declared()
+        with CaptureQueriesContext(connection) as captured:
+            assert len(scheduling.fire_due()) == 1
+        reads = [query["sql"] for query in captured if 'FROM "scheduling_cron"' in query["sql"]]
+        assert len(reads) == 1
 
     def test_keeps_its_fire_time_and_its_pause_when_it_is_synced_again(self) -> None:
         cron = declared()
