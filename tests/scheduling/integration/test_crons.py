@@ -63,7 +63,7 @@ class TestADeclaredCron:
         declared()
         with CaptureQueriesContext(connection) as captured:
             assert len(scheduling.fire_due()) == 1
-        reads = [query["sql"] for query in captured if 'FROM "scheduling_cron"' in query["sql"]]
+        reads = [query["sql"] for query in captured.captured_queries if 'FROM "scheduling_cron"' in query["sql"]]
         assert len(reads) == 1
 
     def test_keeps_its_fire_time_and_its_pause_when_it_is_synced_again(self) -> None:
