@@ -114,7 +114,7 @@ def _is_of_request(error: Exception) -> bool:
     """Whether a request asked for what its column never holds: a NUL, a word where numbers are. Our own pages look for
     that before; Django's leave it to the database, or to the field."""
     if isinstance(error, DataError):
-        return getattr(error.__cause__, "sqlstate", "") in _NO_VALUE or "NUL" in str(error)  # by psycopg itself
+        return getattr(error.__cause__, "sqlstate", "") in _NO_VALUE or "NUL (0x00)" in str(error)  # by psycopg itself
     return isinstance(error, ValueError) and "expected a number but got" in str(error)
 
 
