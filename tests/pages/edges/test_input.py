@@ -231,7 +231,7 @@ class TestTryingAgain:
         operations.cancel(job.pk, by=None)
         operations.submit("image", {}, owner=little_farm.ada, unique_key="one")
         answer = browse(little_farm.ada).post(f"/jobs/{job.pk}/retry/", follow=True)
-        assert "unique_key" in str(next(iter(answer.context["messages"])))
+        assert "unique key" in str(next(iter(answer.context["messages"])))
         assert not Job.objects.filter(retry_of=job).exists()
 
 
