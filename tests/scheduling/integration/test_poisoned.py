@@ -12,7 +12,6 @@ from django.test import Client
 
 from jobfarm import health, scheduler_health
 from jobfarm.findings import Finding
-from jobs.operations.from_crons import submit_job
 from postgres import clock
 from scheduling import operations as scheduling
 from scheduling import registry
@@ -264,42 +263,3 @@ class TestAFunctionThatCannotBeRun:
         scheduling.run_due()
         row.refresh_from_db()
         assert (row.status, fired) == ("failed", ["broken"])
-
-
-class TestArgumentsThatCannotBeRead:
-    """Its cron, or its function, is looked at and mended like any other; and is run again by nobody."""
-
-    def test_of_a_cron_keep_no_page_from_opening(self) -> None:
-        _due("unreadable", function=registry.dotted_name(submit_job))
-        _spoil("scheduling_cron", "name", "unreadable")
-        root = _root()
-        for page in ("/", "/admin/", "/crons/", "/admin/scheduling/cron/"):
-            assert root.get(page).status_code == 200, page
-        for page in ("/crons/unreadable/", "/admin/scheduling/cron/unreadable/change/"):
-            assert UNREADABLE in root.get(page).content.decode(), page
-
-    def test_are_said_to_who_runs_it_again(self) -> None:
-        _due("unreadable")
-        row = scheduling.run_after(60, sample.say, word="hi")
-        scheduling.cancel(row.pk)
-        _spoil("scheduling_cron", "name", "unreadable")
-        _spoil("scheduling_scheduledfunction", "id", row.pk)
-        root, functions, crons_ = _root(), "/admin/scheduling/scheduledfunction/", "/admin/scheduling/cron/"
-        for address, form in (
-            (f"/functions/{row.pk}/run-again/", {}),
-            ("/crons/unreadable/run/", {}),
-            (functions, {"action": "run_again", "_selected_action": [row.pk], "confirmed": "yes"}),
-            (crons_, {"action": "run_now", "_selected_action": ["unreadable"], "confirmed": "yes"}),
-            (f"{crons_}unreadable/run-now/", {"confirmed": "yes"}),
-        ):
-            answer: Any = root.post(address, form, follow=True)
-            sentence = " ".join(map(str, answer.context["messages"]))
-            assert (answer.status_code, "its arguments cannot be read any more" in sentence) == (200, True), address
-        assert ScheduledFunction.objects.count() == 1
-
-    def test_of_a_cron_keep_nobody_from_pausing_and_resuming_it(self) -> None:
-        _due("unreadable")
-        _spoil("scheduling_cron", "name", "unreadable")
-        scheduling.pause("unreadable")
-        scheduling.resume("unreadable")
-        assert Cron.objects.get().paused_at is None
