@@ -241,7 +241,7 @@ def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     | `expired` | its `expires_at` has passed; it is about to be ended | `expires_at` |
     | `waiting_for_limit` | the tokens of its kind's limit come in later | `limit`, `until`, `seconds` |
     | `waiting_for_budget` | it waits for a budget's next window | `until`, `seconds` |
-    | `unconfirmed` | its last workers took it and never said a word: it may end them | `leases` |
+    | `unconfirmed` | its last workers took it and never called again: it may end them | `leases` |
     | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
     | `waits_behind` | the job that has its `unique_key` has to end first | `job` |
     | `waits_for_signal` | it is suspended until that comes | `signal`, `signal_key`, `until` |

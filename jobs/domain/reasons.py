@@ -155,7 +155,7 @@ def _unconfirmed(facts: Facts) -> Iterator[Reason]:
     """Its leases were not confirmed, and not by one answer that was lost."""
     if facts.unconfirmed >= 2:
         sentence = (
-            f"Its last {facts.unconfirmed} workers took it and never said a word: it may end them as soon as it "
+            f"Its last {facts.unconfirmed} workers took it and never called again: it may end them as soon as it "
             "begins, or no answer reaches them."
         )
         yield _reason(facts, "unconfirmed", sentence, leases=facts.unconfirmed)

@@ -135,7 +135,7 @@ class TestItIsNamed:
         reasons = reads.why_not_running(job.pk)
         assert [reason.code for reason in reasons] == ["unconfirmed", "not_due"]
         assert reasons[0].numbers == {"leases": 2}
-        assert "never said a word" in reasons[0].sentence
+        assert "never called again" in reasons[0].sentence
         [finding] = job_health.unconfirmed()
         assert f"#{job.pk} (work)" in finding.sentence
 
@@ -148,8 +148,8 @@ class TestItIsNamed:
         farm.make_due(job)
         taken = farm.claim_one(third)
         [reason] = reads.why_not_running(job.pk)
-        assert "never said a word" in reason.sentence
+        assert "never called again" in reason.sentence
         operations.heartbeat(third, taken.id, taken.lease)
         [reason] = reads.why_not_running(job.pk)
-        assert "never said a word" not in reason.sentence
+        assert "never called again" not in reason.sentence
         assert list(job_health.unconfirmed()) == []

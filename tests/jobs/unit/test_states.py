@@ -25,7 +25,7 @@ _PAGE = """\
 # The states of a job
 
 Drawn from `MOVES` in `jobs/domain/states.py`; a test compares the two and says how to draw this page again.
-What each state must hold is said by the constraints in `jobs/models/work.py`; an ended job is never changed again.
+Constraints in `jobs/models/work.py` ask what each state must hold; an ended job is never changed again.
 
 ```mermaid
 stateDiagram-v2

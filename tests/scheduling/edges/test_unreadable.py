@@ -8,8 +8,8 @@ from jobs.operations.from_crons import submit_job
 from scheduling import operations as scheduling
 from scheduling import registry
 from scheduling.models import Cron, ScheduledFunction
+from tests.scheduling import spoiled
 from tests.scheduling.integration import sample
-from tests.scheduling.integration.test_poisoned import UNREADABLE, _due, _root, _spoil
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -18,21 +18,21 @@ class TestArgumentsThatCannotBeRead:
     """Its cron, or its function, is looked at and mended like any other; and is run again by nobody."""
 
     def test_of_a_cron_keep_no_page_from_opening(self) -> None:
-        _due("unreadable", function=registry.dotted_name(submit_job))
-        _spoil("scheduling_cron", "name", "unreadable")
-        root = _root()
+        spoiled.due_cron("unreadable", function=registry.dotted_name(submit_job))
+        spoiled.spoil("scheduling_cron", "name", "unreadable")
+        root = spoiled.root()
         for page in ("/", "/admin/", "/crons/", "/admin/scheduling/cron/"):
             assert root.get(page).status_code == 200, page
         for page in ("/crons/unreadable/", "/admin/scheduling/cron/unreadable/change/"):
-            assert UNREADABLE in root.get(page).content.decode(), page
+            assert spoiled.UNREADABLE in root.get(page).content.decode(), page
 
     def test_are_said_to_who_runs_it_again(self) -> None:
-        _due("unreadable")
+        spoiled.due_cron("unreadable")
         row = scheduling.run_after(60, sample.say, word="hi")
         scheduling.cancel(row.pk)
-        _spoil("scheduling_cron", "name", "unreadable")
-        _spoil("scheduling_scheduledfunction", "id", row.pk)
-        root, functions, crons_ = _root(), "/admin/scheduling/scheduledfunction/", "/admin/scheduling/cron/"
+        spoiled.spoil("scheduling_cron", "name", "unreadable")
+        spoiled.spoil("scheduling_scheduledfunction", "id", row.pk)
+        root, functions, crons_ = spoiled.root(), "/admin/scheduling/scheduledfunction/", "/admin/scheduling/cron/"
         for address, form in (
             (f"/functions/{row.pk}/run-again/", {}),
             ("/crons/unreadable/run/", {}),
@@ -46,8 +46,8 @@ class TestArgumentsThatCannotBeRead:
         assert ScheduledFunction.objects.count() == 1
 
     def test_of_a_cron_keep_nobody_from_pausing_and_resuming_it(self) -> None:
-        _due("unreadable")
-        _spoil("scheduling_cron", "name", "unreadable")
+        spoiled.due_cron("unreadable")
+        spoiled.spoil("scheduling_cron", "name", "unreadable")
         scheduling.pause("unreadable")
         scheduling.resume("unreadable")
         assert Cron.objects.get().paused_at is None

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
-from django.test import Client
 
 from jobfarm import health, scheduler_health
 from jobfarm.findings import Finding
@@ -20,13 +19,12 @@ from scheduling.errors import BadSchedule, UnknownFunction
 from scheduling.models import Cron, Due, ScheduledFunction
 from scheduling.operations import clusters, crons, notifications
 from scheduling.queries.clusters import Report, report
-from tests import farm
 from tests.doctor import named_errors
+from tests.scheduling import spoiled
 from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SAY = registry.dotted_name(sample.say)
-UNREADABLE = "1" + "0" * 5000  # a number that jsonb holds, and Python refuses to read
 
 
 @pytest.fixture(autouse=True)
@@ -34,22 +32,6 @@ def own_crons(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests declare crons of their own."""
     monkeypatch.setattr(crons, "_declared", {})
     Cron.objects.all().delete()
-
-
-def _due(name: str, **columns: object) -> Cron:
-    plain = {"function": SAY, "args": {"word": "hi"}, "schedule": "every 60 s", "missed": "once", "overlap": "skip"}
-    return Cron.objects.create(name=name, source="person", **plain | {"next_at": clock.now()} | columns)
-
-
-def _spoil(table: str, key: str, value: str | int) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"UPDATE {table} SET args = %s::jsonb WHERE {key} = %s", [f'{{"word": {UNREADABLE}}}', value])
-
-
-def _root() -> Client:
-    client = Client()
-    client.force_login(farm.user("root", is_staff=True, is_superuser=True))
-    return client
 
 
 class TestACronThatCannotBeFired:
@@ -66,8 +48,8 @@ class TestACronThatCannotBeFired:
         ],
     )
     def test_is_paused_with_the_reason_and_the_others_fire(self, poison: dict[str, object], reason: str) -> None:
-        _due("a broken one", **poison)
-        _due("whole")
+        spoiled.due_cron("a broken one", **poison)
+        spoiled.due_cron("whole")
         assert [row.cron_id for row in scheduling.fire_due()] == ["whole"]
         broken = Cron.objects.get(pk="a broken one")
         assert broken.paused_at is not None
@@ -76,8 +58,8 @@ class TestACronThatCannotBeFired:
 
     def test_does_so_too_when_its_arguments_cannot_be_read_or_its_firing_not_be_written(self) -> None:
         for name in ("unreadable", "long", "whole"):
-            _due(name)
-        _spoil("scheduling_cron", "name", "unreadable")
+            spoiled.due_cron(name)
+        spoiled.spoil("scheduling_cron", "name", "unreadable")
         with connection.cursor() as cursor:  # what the database refuses: the cron's own row may be anything
             cursor.execute(
                 "ALTER TABLE scheduling_scheduledfunction ADD CONSTRAINT x CHECK (cron_id <> 'long') NOT VALID"
@@ -94,13 +76,13 @@ class TestACronThatCannotBeFired:
 
     def test_by_a_name_that_is_no_topic_is_paused_too(self) -> None:
         for name in ("every*", "whole"):
-            _due(name)
+            spoiled.due_cron(name)
         assert [row.cron_id for row in scheduling.fire_due()] == ["whole"]
         assert "A topic is a text" in (Cron.objects.get(name="every*").pause_reason or "")
 
     def test_by_a_moment_that_no_calendar_has_is_named_by_doctor_and_keeps_no_cluster_from_starting(self) -> None:
         for name in ("broken", "whole"):
-            _due(name)
+            spoiled.due_cron(name)
         with connection.cursor() as cursor:
             cursor.execute("UPDATE scheduling_cron SET next_at = '-infinity' WHERE name = 'broken'")
         assert [row.cron_id for row in scheduling.fire_due()] == ["whole"]
@@ -109,13 +91,13 @@ class TestACronThatCannotBeFired:
         scheduling.sync_crons()
 
     def test_ten_times_before_the_calendar_ends_has_a_page_all_the_same(self) -> None:
-        _due("far", next_at=datetime(9999, 12, 31, tzinfo=UTC), schedule="every 86400 s")
-        assert _root().get("/crons/far/").status_code == 200
+        spoiled.due_cron("far", next_at=datetime(9999, 12, 31, tzinfo=UTC), schedule="every 86400 s")
+        assert spoiled.root().get("/crons/far/").status_code == 200
 
     def test_says_so_on_its_page_and_in_the_administration(self) -> None:
-        _due("broken", schedule="every now and then")
+        spoiled.due_cron("broken", schedule="every now and then")
         scheduling.fire_due()
-        root = _root()
+        root = spoiled.root()
         for page in ("/crons/broken/", "/crons/", "/admin/scheduling/cron/broken/change/"):
             assert "is no number of seconds" in root.get(page).content.decode(), page
         Cron.objects.update(schedule="every 60 s")
@@ -123,7 +105,7 @@ class TestACronThatCannotBeFired:
         assert Cron.objects.values_list("paused_at", "pause_reason").get() == (None, None)
 
     def test_is_named_by_doctor_and_one_of_code_by_readiness_too(self) -> None:
-        _due("broken", schedule="every now and then")
+        spoiled.due_cron("broken", schedule="every now and then")
         scheduling.fire_due()
         [finding] = [each for each in scheduler_health.scheduler() if "could not be fired" in each.sentence]
         assert "broken: It could not be fired: This is not a schedule" in finding.remedy
@@ -136,7 +118,7 @@ class TestACronThatCannotBeFired:
 class TestACronWhoseFiringFailed:
     def test_is_named_by_doctor_with_why_until_a_later_firing_succeeds(self) -> None:
         for name in ("broken", "whole"):
-            _due(name, function=registry.dotted_name(sample.make_group), args={"name": name})
+            spoiled.due_cron(name, function=registry.dotted_name(sample.make_group), args={"name": name})
         Group.objects.create(name="broken")
         [broken, _] = sorted(scheduling.fire_due(), key=lambda row: row.cron_id or "")
         scheduling.run_due()
@@ -158,8 +140,8 @@ def _of_failing() -> list[Finding]:
 class TestCronsThatAreOverdue:
     def test_are_named_by_doctor_and_those_of_code_by_readiness_too(self) -> None:
         minutes = clock.now() - timedelta(minutes=2)
-        _due("judge things")
-        _due("mine")
+        spoiled.due_cron("judge things")
+        spoiled.due_cron("mine")
         Cron.objects.update(next_at=minutes)
         Cron.objects.filter(pk="judge things").update(source="code")
         cluster_id = uuid.uuid4()
@@ -186,10 +168,10 @@ def test_an_interval_that_leaves_the_calendar_is_refused_when_it_is_saved(text: 
 def test_a_cron_whose_function_or_zone_is_gone_is_removed_and_not_resumed(
     poison: dict[str, str], refusal: type[Exception]
 ) -> None:
-    _due("broken", paused_at=clock.now(), **poison)
+    spoiled.due_cron("broken", paused_at=clock.now(), **poison)
     with pytest.raises(refusal):
         scheduling.resume("broken")
-    answer = _root().post("/crons/broken/resume/", follow=True)
+    answer = spoiled.root().post("/crons/broken/resume/", follow=True)
     assert (answer.status_code, len(answer.redirect_chain)) == (200, 1)
     assert refusal.__doc__.split("{")[0] in " ".join(map(str, answer.context["messages"]))  # type: ignore[union-attr]
     assert Cron.objects.get().paused_at is not None
@@ -208,7 +190,7 @@ class TestAFunctionThatCannotBeRun:
     def test_by_its_arguments_fails_with_the_reason_and_the_others_run(self, function: Any) -> None:
         args = {"word": "hi"} if function is sample.say else {"name": "hi"}
         first, second = (scheduling.run_after(0, function, **args) for _ in range(2))
-        _spoil("scheduling_scheduledfunction", "id", first.pk)
+        spoiled.spoil("scheduling_scheduledfunction", "id", first.pk)
         scheduling.run_due()
         rows = ScheduledFunction.objects.defer("args")
         assert (rows.get(pk=first.pk).status, rows.get(pk=second.pk).status) == ("failed", "success")
@@ -216,8 +198,8 @@ class TestAFunctionThatCannotBeRun:
 
     def test_by_its_arguments_has_a_page_and_is_canceled(self) -> None:
         row = scheduling.run_after(60, sample.say, word="hi")
-        _spoil("scheduling_scheduledfunction", "id", row.pk)
-        assert UNREADABLE in _root().get(f"/functions/{row.pk}/").content.decode()
+        spoiled.spoil("scheduling_scheduledfunction", "id", row.pk)
+        assert spoiled.UNREADABLE in spoiled.root().get(f"/functions/{row.pk}/").content.decode()
         assert scheduling.cancel(row.pk).status == "canceled"
 
     def test_by_its_backend_that_is_gone_fails_with_the_reason(self) -> None:
@@ -242,7 +224,7 @@ class TestAFunctionThatCannotBeRun:
         ScheduledFunction.objects.update(
             status="in_progress", started_at=clock.now(), cluster_id=cluster_id, ran_by="a process"
         )
-        _spoil("scheduling_scheduledfunction", "id", rows[0].pk)
+        spoiled.spoil("scheduling_scheduledfunction", "id", rows[0].pk)
         broken = "tests.scheduling.integration.breaks_when_imported.run"
         ScheduledFunction.objects.filter(pk=rows[1].pk).update(function=broken)
         clusters.end(cluster_id, ending="died")
@@ -258,7 +240,7 @@ class TestAFunctionThatCannotBeRun:
             raise RuntimeError("not today")
 
         monkeypatch.setattr(notifications, "_observers", [breaks, lambda cron, *_: fired.append(cron)])
-        _due("broken", function="tests.scheduling.integration.sample.gone")
+        spoiled.due_cron("broken", function="tests.scheduling.integration.sample.gone")
         [row] = scheduling.fire_due()
         scheduling.run_due()
         row.refresh_from_db()
