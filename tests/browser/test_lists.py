@@ -129,6 +129,13 @@ class TestQueuesAndWorkers:
         expect(page.get_by_role("button", name="Revoke")).to_be_hidden()
         assert Worker.objects.get().revoked_at is not None
 
+    def test_the_name_of_a_worker_breaks_within_no_word(self, visit: Visit, boss: User) -> None:
+        farm.worker("demonstrator", "chat", *(f"openai.demonstrator-{n}" for n in range(5)))
+        page = visit("/workers/", by=boss)
+        page.set_viewport_size({"width": 1280, "height": 900})
+        lines = page.get_by_role("link", name="demonstrator", exact=True).evaluate("it => it.getClientRects().length")
+        assert lines == 1
+
 
 class TestSmallScreens:
     def test_nothing_reaches_over_the_edge(self, visit: Visit, boss: User) -> None:
