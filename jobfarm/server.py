@@ -26,7 +26,7 @@ from live import configuration, hub
 from live import routing as live
 from observing import numbers
 from openai_api.waiting.calls import OpenAICalls
-from postgres import descriptors
+from postgres import by_loop, descriptors
 from postgres.deadline import end_within
 from webhooks.http.ingress import Webhooks
 
@@ -123,6 +123,7 @@ class Running:
         await self._seen.stop()
         await self._beats.stop()
         await hub.current().stop()  # one that nobody has used yet is gone before it begins
+        await by_loop.close()
 
     async def _stop_waiting(self) -> None:
         if self._notifier is not None:

@@ -174,7 +174,9 @@ class Session:
         """Store pieces of output; one by one where one of several makes all fail."""
         try:
             calls = [piece.call for piece in pieces]
-            answers = await connections.run(sessions.write, self._key, calls)
+            answers = await sessions.write_by_loop(self._key, calls)
+            if answers is None:
+                answers = await connections.run(sessions.write, self._key, calls)
         except InvalidKey:
             raise
         except Exception as error:

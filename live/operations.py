@@ -47,8 +47,18 @@ def append(new: Mapping[str, Item], *, using: str = DEFAULT_DB_ALIAS) -> None:
     """`touch` these topics because of the next item of a stream each and nothing else: after the commit, who watches
     such a stream in this process and has what the item `follows` gets it as it is, and does not read. Raises
     BadTopic."""
-    appended = {topic_names.checked(topic): [item] for topic, item in new.items()}
+    appended = _appended(new)
     transaction.on_commit(lambda: publish([*appended], appended), using=using, robust=True)
+
+
+def append_committed(new: Mapping[str, Item]) -> None:
+    """`append` of items that are committed already, by the event loop of a process with a hub."""
+    appended = _appended(new)
+    publish([*appended], appended)
+
+
+def _appended(new: Mapping[str, Item]) -> dict[str, list[Item]]:
+    return {topic_names.checked(topic): [item] for topic, item in new.items()}
 
 
 def publish(topics: Sequence[str], appended: Appended | None = None) -> None:

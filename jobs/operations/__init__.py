@@ -46,7 +46,16 @@ from jobs.operations.queues import (
     sync,
 )
 from jobs.operations.quotas import allowed, setting_of, used
-from jobs.operations.report import checkpoint, heartbeat, heartbeats, keep_result, put_file, write_output, write_outputs
+from jobs.operations.report import (
+    checkpoint,
+    heartbeat,
+    heartbeats,
+    keep_result,
+    put_file,
+    write_output,
+    write_outputs,
+    write_outputs_by_loop,
+)
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.submit import check_payload, check_submit, clone, retry, store, store_recent, submit, submit_many
@@ -61,6 +70,7 @@ from jobs.operations.workers import (
     introduce,
     rechecked,
     recognize,
+    remembered,
     revoke,
     rotate_key,
     seen,

@@ -29,6 +29,7 @@ from jobs.models import Attempt, Job, Worker
 from jobs.queries import moves, reads
 from jobs.queries.moves import Settlement
 from live import operations as live
+from live.registry import Item
 from observing import fields
 from postgres import transactions
 from scheduling import context
@@ -101,7 +102,21 @@ def freed_keys(job_ids: Sequence[int]) -> None:
 
 def wrote(pieces: Iterable[Piece]) -> None:
     """These pieces, of a job each, are stored."""
-    live.append({f"output:{one.job_id}": outputs.item(one.lease.fence, one.seq, one.text) for one in pieces})
+    live.append(_items(pieces))
+
+
+def wrote_by_loop(pieces: Iterable[Piece]) -> None:
+    """The same of pieces that are committed, by the event loop."""
+    live.append_committed(_items(pieces))
+
+
+def may_have_written(pieces: Iterable[Piece]) -> None:
+    """Whether these are committed is not known: who watches them reads."""
+    live.publish([f"output:{one.job_id}" for one in pieces])
+
+
+def _items(pieces: Iterable[Piece]) -> dict[str, Item]:
+    return {f"output:{one.job_id}": outputs.item(one.lease.fence, one.seq, one.text) for one in pieces}
 
 
 def stopped(worker_id: int) -> None:

@@ -66,22 +66,26 @@ def refuse_output(*, size: int, pieces: int, of_attempt: int, of_job: int) -> No
 
 def output_room() -> Room:
     """How much more output fits, as far as this process knows; a statement more where that was read 5 s ago."""
-    per_owner, in_all = bound("OUTPUT_BYTES_PER_OWNER"), bound("OUTPUT_BYTES_IN_ALL")
-    near = [] if per_owner is None else OUTPUT.near(most=per_owner - _NEAR_BYTES)
-    watched = [owner for owner in near if owner != ALL_JOBS] + ([] if in_all is None else [ALL_JOBS])
-    _read_output(watched)
-    return Room(
-        farm=_ANY_BYTES if in_all is None else max(0, in_all - OUTPUT.used(ALL_JOBS)),
-        owners={owner: max(0, per_owner - OUTPUT.used(owner)) for owner in near if per_owner and owner != ALL_JOBS},
-    )
+    _read_output(_near_in_output())
+    return _output_room()
+
+
+def known_output_room() -> Room | None:
+    """`output_room` without a statement; None: one is needed."""
+    return None if _stale_output(_near_in_output()) else _output_room()
 
 
 def note_output(owner_id: int | None, size: int) -> None:
     """Count a piece that was stored. Of an owner that this process has not read for 5 s, one statement."""
     OUTPUT.add(ALL_JOBS, size)
-    if owner_id is not None and bound("OUTPUT_BYTES_PER_OWNER") is not None:
-        _read_output([owner_id])
-        OUTPUT.add(owner_id, size)
+    for owner in _counted_in_output(owner_id):
+        _read_output([owner])
+        OUTPUT.add(owner, size)
+
+
+def is_output_known(owner_id: int | None) -> bool:
+    """Whether `note_output` needs no statement."""
+    return not _stale_output(_counted_in_output(owner_id))
 
 
 def check_output(owner_id: int | None, size: int) -> None:
@@ -218,11 +222,37 @@ def give_back_of_unstarted(jobs: Iterable[Any]) -> None:
     give_back(job for job in jobs if job.confirmed_fence == 0)
 
 
+def _counted_in_output(owner_id: int | None) -> list[int]:
+    """This owner, if there is one who has a quota of output."""
+    return [] if owner_id is None or bound("OUTPUT_BYTES_PER_OWNER") is None else [owner_id]
+
+
+def _near_in_output() -> list[int]:
+    """Those whose room counts for the next pieces: owners near their quota, and all if they have one together."""
+    per_owner, in_all = bound("OUTPUT_BYTES_PER_OWNER"), bound("OUTPUT_BYTES_IN_ALL")
+    near = [] if per_owner is None else OUTPUT.near(most=per_owner - _NEAR_BYTES)
+    return [owner for owner in near if owner != ALL_JOBS] + ([] if in_all is None else [ALL_JOBS])
+
+
+def _output_room() -> Room:
+    per_owner, in_all = allowed("OUTPUT_BYTES_PER_OWNER"), bound("OUTPUT_BYTES_IN_ALL")
+    near = (owner for owner in _near_in_output() if owner != ALL_JOBS)
+    return Room(
+        farm=_ANY_BYTES if in_all is None else max(0, in_all - OUTPUT.used(ALL_JOBS)),
+        owners={owner: max(0, per_owner - OUTPUT.used(owner)) for owner in near},
+    )
+
+
 def _read_output(owners: Iterable[int]) -> None:
-    now_s = time.monotonic()
-    if stale := [owner for owner in owners if not OUTPUT.is_fresh(owner, now_s=now_s)]:
+    if stale := _stale_output(owners):
+        now_s = time.monotonic()
         for owner, used in usage.of(stale).items():
             OUTPUT.read(owner, used.output_bytes, now_s=now_s)
+
+
+def _stale_output(owners: Iterable[int]) -> list[int]:
+    now_s = time.monotonic()
+    return [owner for owner in owners if not OUTPUT.is_fresh(owner, now_s=now_s)]
 
 
 def _whose(owner_id: int | None, setting: str) -> Iterator[tuple[int, str, int]]:

@@ -23,7 +23,8 @@ from jobs.errors import InvalidValue, LeaseLost, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.operations import hooks, idempotency, quotas
 from jobs.queries import moves, reports
-from postgres import transactions
+from postgres import connections, transactions
+from postgres.by_loop import NoAnswer
 
 OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
 DETAIL_CHARACTERS = 200
@@ -101,6 +102,31 @@ def write_outputs(worker: Worker, pieces: Sequence[Piece]) -> list[int | Refusal
     if new:
         hooks.wrote(new)
     return refusal.in_place(checked, numbers)
+
+
+async def write_outputs_by_loop(worker: Worker, pieces: Sequence[Piece]) -> list[int] | None:
+    """`write_outputs` by the event loop, for a worker that was recognized and pieces of which there is nothing to say
+    but the next numbers. None: there is more to say of one, or it takes a thread; then `write_outputs` is to be called
+    with the same pieces, and finds those stored that were stored here."""
+    room = quotas.known_output_room()
+    if room is None or any(isinstance(refusal.value_or_refusal(_checked, piece), Refusal) for piece in pieces):
+        return None
+    try:
+        rows = await moves.write_output_by_loop(worker, pieces, room=room)
+    except NoAnswer:
+        hooks.may_have_written(pieces)
+        return None
+    if rows is None:
+        return None
+    if new := [(pieces[row.place - 1], row.owner_id) for row in rows if row.stored]:
+        hooks.wrote_by_loop(piece for piece, _ in new)
+    for piece, owner_id in new:
+        if quotas.is_output_known(owner_id):
+            quotas.note_output(owner_id, piece.size)
+        else:
+            await connections.run(quotas.note_output, owner_id, piece.size)
+    numbers = {row.place: row.next_seq for row in rows if row.next_seq > pieces[row.place - 1].seq}
+    return [numbers[place] for place in sorted(numbers)] if len(numbers) == len(pieces) else None
 
 
 def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:

@@ -219,8 +219,13 @@ def authenticate(key: str) -> Worker:
 def recognize(key: str) -> Worker:
     """`authenticate`, or the worker as this process read it some seconds ago: then what is done for it has to be
     `rechecked`. Raises InvalidKey."""
-    row = REMEMBERED.get(key_hash := hashed(key))
-    return _by_hash(key_hash) if row is None else keys.worker_of(row, is_remembered=True)
+    return remembered(key) or _by_hash(hashed(key))
+
+
+def remembered(key: str) -> Worker | None:
+    """The worker with this key as this process read it some seconds ago, for what is `rechecked`; None: it did not."""
+    row = REMEMBERED.get(hashed(key))
+    return None if row is None else keys.worker_of(row, is_remembered=True)
 
 
 def rechecked(call: Callable[Concatenate[Worker, P], T]) -> Callable[Concatenate[Worker, P], T]:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
+from core import refusal
 from core.refusal import Refusal
 from jobs import operations
 from jobs.domain.leases import Lease
+from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
 from jobs.models import Live, Worker
 from jobs.operations import ClaimedJob
@@ -112,7 +114,21 @@ def write(key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
     worker = operations.recognize(key)
     job_id = calls[0].job_id if len(calls) == 1 else None
     with fields.about(worker=worker.name, job_id=job_id):
-        written = verbs.write_outputs(worker, _pieces(calls))
+        return _written(calls, verbs.write_outputs(worker, _pieces(calls)))
+
+
+async def write_by_loop(key: str, calls: Sequence[Call]) -> list[Performed | Refusal] | None:
+    """`write` without a thread; None: it takes one, since something is to be read or refused."""
+    worker = operations.remembered(key)
+    read = [refusal.value_or_refusal(verbs.piece, *piece) for piece in _pieces(calls)]
+    pieces = [piece for piece in read if isinstance(piece, Piece)]
+    if worker is None or len(pieces) < len(read):
+        return None
+    numbers = await operations.write_outputs_by_loop(worker, pieces)
+    return None if numbers is None else _written(calls, [answers.Written(next_seq=number) for number in numbers])
+
+
+def _written(calls: Sequence[Call], written: Sequence[BaseModel | Refusal]) -> list[Performed | Refusal]:
     return [
         each if isinstance(each, Refusal) else Performed(answer=each, text=messages.answer(call, each), waits_for=None)
         for call, each in zip(calls, written, strict=True)

@@ -234,7 +234,7 @@ def write_output(worker: Worker, job_id: int, body: Output) -> answers.Written:
 @operations.rechecked
 def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]]) -> list[answers.Written | Refusal]:
     """`write_output` for several jobs, a piece of each, together: what it returns or raises, in order."""
-    read = [refusal.value_or_refusal(_piece, job_id, body) for job_id, body in pieces]
+    read = [refusal.value_or_refusal(piece, job_id, body) for job_id, body in pieces]
     numbers = operations.write_outputs(worker, [piece for piece in read if isinstance(piece, Piece)])
     written = (n if isinstance(n, Refusal) else answers.Written(next_seq=n) for n in numbers)
     return refusal.in_place(read, written)
@@ -366,7 +366,7 @@ def _beat(named: NamedHeartbeat) -> operations.Beat:
     return operations.Beat(job_id=named.id, lease=named.parsed, progress=named.progress, detail=named.detail)
 
 
-def _piece(job_id: int, body: Output) -> Piece:
+def piece(job_id: int, body: Output) -> Piece:
     return Piece(job_id=job_id, lease=body.parsed, seq=body.seq, text=body.text)
 
 

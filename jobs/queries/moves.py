@@ -19,7 +19,7 @@ from jobs.domain.outputs import Piece
 from jobs.domain.quotas import Room
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.models import Checkpoint, Live, Offspring, Origin, ResultFile, Worker
-from postgres import arrays, statements
+from postgres import arrays, by_loop, statements
 
 Row = statements.Row
 ALL_LANES: Final = 10**9  # more than there are (sql/claim.sql)
@@ -159,6 +159,16 @@ def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room) -> list
     A row of `place` (counts from 1), `next_seq`, `stored`, `fits` (into attempt and job) and `has_room` (of owner and
     farm, as `room` has it), with how much was written before; no row for a piece whose lease is lost. Raises Outdated.
     """
+    return _known(worker, statements.load("jobs", "write_output").run(_output(worker, pieces, room)))
+
+
+async def write_output_by_loop(worker: Worker, pieces: Sequence[Piece], *, room: Room) -> list[Row] | None:
+    """`write_output` by the event loop, where a worker that changed has no rows. None, and raises NoAnswer, as
+    postgres.by_loop."""
+    return await by_loop.run(statements.load("jobs", "write_output"), _output(worker, pieces, room))
+
+
+def _output(worker: Worker, pieces: Sequence[Piece], room: Room) -> dict[str, Any]:
     quotas = {
         "attempt_quota": settings.JOBFARM["OUTPUT_BYTES_PER_ATTEMPT"],
         "piece_quota": settings.JOBFARM["OUTPUT_PIECES_PER_ATTEMPT"],
@@ -168,7 +178,7 @@ def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room) -> list
     rooms = {"farm_room": room.farm, "near": arrays.plain(room.owners), "room": arrays.plain(room.owners.values())}
     columns = {name: arrays.literal([getattr(piece, name) for piece in pieces]) for name in ("seq", "text", "size")}
     leases = _leases(worker, [(piece.job_id, piece.lease) for piece in pieces])
-    return _known(worker, statements.load("jobs", "write_output").run(leases | columns | quotas | rooms))
+    return leases | columns | quotas | rooms
 
 
 def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:

@@ -24,21 +24,28 @@ class DeadlinePassed(psycopg.OperationalError):
         super().__init__("the answer timed out")
 
 
-class WatchedConnection(psycopg.Connection[Any]):
-    """psycopg's, and it shows since when it waits (postgres.backend.watchdog)."""
-
-    waiting_since = float("inf")  # by time.monotonic()
+class Planned:
+    """What a connection knows of the plans that its server keeps for it (postgres.backend.trips)."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.plans: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
-        """The names of what the server has planned, by text and types of parameters (postgres.backend.trips).
-        Statements are kept in files: they are few."""
+        """The names of plans, by text and types of parameters. Statements are kept in files: they are few."""
         self._plan_numbers = itertools.count(1)
 
     def next_plan(self) -> bytes:
         """A name for a plan that no other has, not one that could not be made either."""
         return f"farm_{next(self._plan_numbers)}".encode()
+
+
+class LoopConnection(Planned, psycopg.AsyncConnection[Any]):
+    """psycopg's for event loops, for statements kept in files (postgres.by_loop)."""
+
+
+class WatchedConnection(Planned, psycopg.Connection[Any]):
+    """psycopg's, and it shows since when it waits (postgres.backend.watchdog)."""
+
+    waiting_since = float("inf")  # by time.monotonic()
 
     def wait(self, gen: PQGen[Any], interval: float = LOOK_EVERY_S, timeout: float | None = None) -> Any:
         """As psycopg's; within the deadline of this thread, if it has one (postgres.deadline)."""

@@ -7,7 +7,8 @@ what a statement kept in a file needs of libpq's: its parameters bound, its plan
 
 import re
 from collections import namedtuple
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, cast
@@ -23,15 +24,16 @@ from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import JsonbLoader
 from psycopg.types.numeric import Int8Dumper
 
-from postgres.backend.posting import PostingCursor, WatchedConnection
+from postgres.backend.posting import LoopConnection, PostingCursor, WatchedConnection
 
 Rows = list[Any]
+_Connection = WatchedConnection | LoopConnection
 Statement = tuple[str, Mapping[str, Any]]  # with `%(name)s` where a parameter goes; the parameters
 
 # The plan returns other columns since its table was changed; a pooler gave us a session that does not know it.
 _PLAN_IS_LOST: Final = frozenset({"0A000", "26000"})
 _PLACEHOLDER = re.compile(r"(?<!%)%\((\w+)\)s")
-_adapters_of: "WeakKeyDictionary[psycopg.Connection[Any], AdaptersMap]" = WeakKeyDictionary()
+_adapters_of: "WeakKeyDictionary[psycopg.BaseConnection[Any], AdaptersMap]" = WeakKeyDictionary()
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +50,7 @@ class _Bound:
 
 @dataclass(slots=True, eq=False)
 class _Adapting:
-    connection: WatchedConnection
+    connection: _Connection
     adapters: AdaptersMap
 
 
@@ -59,15 +61,27 @@ def together(connection: WatchedConnection, statements: Sequence[Statement]) -> 
     fails, those after it are not run, and its error is raised: a psycopg.Error. A statement sees what those before it
     have written, and what others had committed when it began, as ever.
     """
+    with _adapting(connection) as adapting, connection.lock:
+        results = connection.wait(_trip(connection, [_bound(adapting, each) for each in statements]))
+    return [_rows(adapting, result) for result in results]
+
+
+async def by_loop(connection: LoopConnection, statement: Statement) -> Rows:
+    """Run one and return its rows, on an event loop. Raises psycopg.Error."""
+    with _adapting(connection) as adapting:
+        async with connection.lock:
+            [result] = await connection.wait(_trip(connection, [_bound(adapting, statement)]))
+    return _rows(adapting, result)
+
+
+@contextmanager
+def _adapting(connection: _Connection) -> Iterator[abc.Transformer]:
     context: Any = _Adapting(connection, adapters_of(connection))
-    adapting: abc.Transformer = Transformer(context)
     try:
-        with connection.lock:
-            results = connection.wait(_trip(connection, [_bound(adapting, each) for each in statements]))
+        yield Transformer(context)
     finally:
         if connection.pgconn.pipeline_status != PipelineStatus.OFF:  # broken off half-way: nobody can go on with it
             connection.pgconn.finish()
-    return [_rows(adapting, result) for result in results]
 
 
 def _bound(adapting: abc.Transformer, statement: Statement) -> _Bound:
@@ -81,7 +95,7 @@ def _bound(adapting: abc.Transformer, statement: Statement) -> _Bound:
     return _Bound(text, adapting.types or (), dumped, adapting.formats or ())
 
 
-def _trip(connection: WatchedConnection, sent: Sequence[_Bound]) -> abc.PQGen[list[Any]]:
+def _trip(connection: _Connection, sent: Sequence[_Bound]) -> abc.PQGen[list[Any]]:
     begins = not connection.autocommit and connection.pgconn.transaction_status == TransactionStatus.IDLE
     if connection.prepare_threshold is not None:  # JOBFARM_PREPARE=0
         _name(connection, sent)
@@ -99,7 +113,7 @@ def _trip(connection: WatchedConnection, sent: Sequence[_Bound]) -> abc.PQGen[li
     return results
 
 
-def _name(connection: WatchedConnection, sent: Sequence[_Bound]) -> None:
+def _name(connection: _Connection, sent: Sequence[_Bound]) -> None:
     """Name their plans: that of the same statement with parameters of the same types, or a new one."""
     new: dict[Any, bytes] = {}
     for one in sent:
@@ -109,16 +123,14 @@ def _name(connection: WatchedConnection, sent: Sequence[_Bound]) -> None:
         one.name = new[key] = known or connection.next_plan()
 
 
-def _send(connection: WatchedConnection, one: _Bound) -> None:
+def _send(connection: _Connection, one: _Bound) -> None:
     if one.name:
         connection.pgconn.send_query_prepared(one.name, one.values, param_formats=one.formats)
     else:
         connection.pgconn.send_query_params(one.query, one.values, param_types=one.types, param_formats=one.formats)
 
 
-def _pipelined(
-    connection: WatchedConnection, sent: Sequence[_Bound], *, begins: bool
-) -> Generator[Any, Any, list[Any]]:
+def _pipelined(connection: _Connection, sent: Sequence[_Bound], *, begins: bool) -> Generator[Any, Any, list[Any]]:
     """The last result of each statement: of one that could not be prepared, the error of that. After an error
     PostgreSQL skips the rest of the trip."""
     pgconn = connection.pgconn
@@ -149,7 +161,7 @@ def _next(pgconn: Any) -> Generator[Any, Any, Any]:
     return several[-1]
 
 
-def _begin(connection: WatchedConnection) -> bytes:
+def _begin(connection: _Connection) -> bytes:
     level = connection.isolation_level
     return b"BEGIN" if level is None else f"BEGIN ISOLATION LEVEL {level.name.replace('_', ' ')}".encode()
 
@@ -217,12 +229,12 @@ def numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
     return text.replace("%%", "%").encode(), names
 
 
-def adapters_of(connection: psycopg.Connection[Any]) -> AdaptersMap:
+def adapters_of(connection: psycopg.BaseConnection[Any]) -> AdaptersMap:
     """How values of statements in files become PostgreSQL's on this connection, and PostgreSQL's become values."""
     return _adapters_of.get(connection) or _adapters(connection)
 
 
-def _adapters(connection: psycopg.Connection[Any]) -> AdaptersMap:
+def _adapters(connection: psycopg.BaseConnection[Any]) -> AdaptersMap:
     adapters = AdaptersMap(connection.adapters)
     # Statements are prepared per type of parameter, and psycopg sends 1 as smallint but 40000 as integer.
     adapters.register_dumper(int, Int8Dumper)

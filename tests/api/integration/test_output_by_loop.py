@@ -1,0 +1,196 @@
+"""Pieces of output that the event loop stores itself, and when it leaves them to a thread."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from core.refusal import Refusal
+from jobs import operations
+from jobs.models import OutputChunk, Worker
+from jobs.protocol import messages, sessions
+from live import hub
+from live.send_queue import SendQueue
+from postgres import by_loop, connections
+from tests import farm
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("work_kind")]
+PATIENCE_S = 20
+Written = list[sessions.Performed | Refusal] | None
+
+
+@dataclass
+class Holder:
+    """A worker with some jobs, known to this process, whose loop has a connection."""
+
+    worker: Worker
+    key: str
+    jobs: list[operations.ClaimedJob]
+    texts: dict[int, int] = field(default_factory=dict)
+
+    def call(self, place: int, seq: int, text: str = "a\n") -> messages.Call:
+        job = self.jobs[place]
+        fields = {"type": "output", "ref": seq, "job": job.id, "lease": str(job.lease), "seq": seq, "text": text}
+        return messages.read(json.dumps(fields))
+
+    async def write(self, *calls: messages.Call) -> Written:
+        return await sessions.write_by_loop(self.key, calls)
+
+    async def write_by_thread(self, *calls: messages.Call) -> Written:
+        return await connections.run(sessions.write, self.key, calls)
+
+
+@asynccontextmanager
+async def holding(count: int = 3) -> AsyncIterator[Holder]:
+    here = hub.current()
+    await here.ready()
+    try:
+        holder = await connections.run(_holder, count)
+        await opened(holder)
+        yield holder
+    finally:
+        await here.stop()
+        await by_loop.close()
+
+
+def _holder(count: int) -> Holder:
+    operations.sync()
+    worker, key = operations.create_worker("w1", queues=["work"])
+    farm.submit(count)
+    return Holder(operations.authenticate(key), key, operations.claim(worker, limit=count))
+
+
+async def opened(holder: Holder) -> None:
+    """Return when the loop has a connection: pieces are left to threads until then."""
+    await holder.write_by_thread(holder.call(0, 0))  # what the farm has of output is read
+    async with asyncio.timeout(PATIENCE_S):
+        while await holder.write(holder.call(0, 0)) is None:  # noqa: ASYNC110 (nothing says when it is opened)
+            await asyncio.sleep(0.02)
+
+
+def stored() -> list[tuple[int, str]]:
+    return sorted(OutputChunk.objects.values_list("seq", "text"))
+
+
+def numbers(written: Written) -> list[int]:
+    assert written is not None
+    return [json.loads(each.text)["next_seq"] for each in written if isinstance(each, sessions.Performed)]
+
+
+async def test_pieces_are_stored_and_shown_without_a_thread(transactional_db: None) -> None:
+    async with holding() as holder:
+        queue = SendQueue()
+        watched: dict[str, Any] = {"watch_id": "1", "audience": "member", "language": "en"}
+        watch = hub.current().watch(queue, "job-output", {"job_id": holder.jobs[1].id}, **watched)
+        before = threading.active_count()
+        assert numbers(await holder.write(holder.call(1, 0, "one\n"), holder.call(2, 0, "two\n"))) == [1, 1]
+        assert numbers(await holder.write(holder.call(1, 1, "three\n"))) == [2]
+        assert threading.active_count() == before
+        seen = ""
+        async with asyncio.timeout(PATIENCE_S):
+            while "three" not in seen:
+                seen += "".join(message.text() for message in await queue.take())
+        assert seen.count("one") == 1
+        watch.close()
+        assert [text for _, text in await connections.run(stored)] == ["a\n", "one\n", "two\n", "three\n"]
+
+
+async def test_the_same_piece_again_is_stored_once(transactional_db: None) -> None:
+    async with holding() as holder:
+        assert numbers(await holder.write(holder.call(1, 0))) == numbers(await holder.write(holder.call(1, 0))) == [1]
+        assert len(await connections.run(stored)) == 2
+
+
+async def test_what_is_refused_is_left_to_a_thread_and_the_rest_is_stored_once(transactional_db: None) -> None:
+    async with holding() as holder:
+        calls = [holder.call(1, 0, "good\n"), holder.call(2, 7, "a gap\n")]
+        assert await holder.write(*calls) is None
+        good, gap = await holder.write_by_thread(*calls) or []
+        assert numbers([good]) == [1]
+        assert isinstance(gap, Refusal)
+        assert gap.code == "output_gap"
+        assert await connections.run(stored) == [(0, "a\n"), (0, "good\n")]
+
+
+def _revoke(holder: Holder) -> None:
+    operations.revoke(holder.worker)
+
+
+def _lose(holder: Holder) -> None:
+    farm.expire_lease(holder.jobs[1])
+    farm.lose(holder.jobs[1])
+
+
+@pytest.mark.parametrize("change", [_revoke, _lose])
+async def test_nothing_is_stored_for_who_lost_it(transactional_db: None, change: Callable[[Holder], None]) -> None:
+    async with holding() as holder:
+        await connections.run(change, holder)
+        assert await holder.write(holder.call(1, 0)) is None
+        assert len(await connections.run(stored)) == 1
+
+
+async def test_rows_that_others_keep_locked_hold_up_no_other_piece(transactional_db: None) -> None:
+    """Each takes a connection of the loop while it waits; then threads are taken."""
+    async with holding(by_loop.MOST + 2) as holder:
+        is_locked, may_go = threading.Event(), threading.Event()
+
+        def lock() -> None:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT FROM jobs_live WHERE job_id = ANY(%s) FOR UPDATE", [[job.id for job in holder.jobs[1:-1]]]
+                )
+                is_locked.set()
+                assert may_go.wait(PATIENCE_S)
+
+        locking = asyncio.create_task(connections.run(lock))
+        assert await asyncio.to_thread(is_locked.wait, PATIENCE_S)
+        waiting: list[asyncio.Task[Written]] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while await connections.run(farm.waiting_for_locks) < by_loop.MOST:
+                waiting = [task for task in waiting if not task.done()]
+                waiting.append(asyncio.create_task(holder.write(holder.call(len(waiting) + 1, 0))))
+                await asyncio.sleep(0.05)
+        last = holder.call(by_loop.MOST + 1, 0)
+        assert await holder.write(last) is None
+        assert numbers(await holder.write_by_thread(last)) == [1]
+        may_go.set()
+        await locking
+        assert [numbers(await task) for task in waiting] == [[1]] * by_loop.MOST
+
+
+async def test_a_connection_that_is_lost_costs_no_piece(transactional_db: None) -> None:
+    def end_sessions() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND application_name = %s",
+                [by_loop.NAME],
+            )
+            assert cursor.rowcount == 1
+
+    async with holding() as holder:
+        await connections.run(end_sessions)
+        call = holder.call(1, 0, "kept\n")
+        assert await holder.write(call) is None
+        assert numbers(await holder.write_by_thread(call)) == [1]
+        await opened(holder)
+        assert numbers(await holder.write(holder.call(1, 1, "on\n"))) == [2]
+
+
+async def test_a_loop_that_closes_leaves_no_session(transactional_db: None) -> None:
+    def sessions_here() -> int:
+        with connection.cursor() as cursor:
+            named = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
+            cursor.execute(named, [by_loop.NAME])
+            return int(cursor.fetchone()[0])
+
+    async with holding() as holder:
+        assert numbers(await holder.write(holder.call(1, 0))) == [1]
+        assert await connections.run(sessions_here) == 1
+    await connections.run(farm.until, lambda: sessions_here() == 0)
