@@ -73,12 +73,10 @@ def _url(page: str, subject: str) -> str:
 
 def _described(row: Rule) -> dict[str, Any]:
     condition = registry.find(row.condition)
-    number = written(row.threshold, unit=condition.unit) if condition else ""
-    is_muted = row.muted_until is not None and row.muted_until > clock.now()
     return {
         "row": row,
         "title": condition.title if condition else row.condition,
-        "number": number,
-        "is_muted": is_muted,
+        "number": written(row.threshold, unit=condition.unit) if condition else "",
+        "is_muted": row.muted_until is not None and row.muted_until > clock.now(),
         "cannot_mail": bool(row.mail_to) and not settings.HAS_MAIL_SERVER,
     }

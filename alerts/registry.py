@@ -5,15 +5,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
+from django.db import transaction
 from django.utils.module_loading import autodiscover_modules
 
 from alerts.domain.rules import Condition, Reading, Unknown
+from postgres import transactions
 
 # Takes the window in seconds. It reads what others have counted already: rules are judged every minute.
 Reader = Callable[[int], Reading | Unknown]
 
 log = logging.getLogger(__name__)
 MODULE: Final = "alert_conditions"
+READ_WITHIN_MS: Final = 5000  # one that takes longer leaves the others none of the time that judging has
 
 
 _registered: dict[str, tuple[Condition, Reader]] = {}
@@ -42,11 +45,13 @@ def find(code: str) -> Condition | None:
 
 
 def read(code: str, *, window_s: int) -> Reading | Unknown:
-    """What its reader returns now. One that fails leaves a line in the log, and nothing is known."""
+    """What its reader returns now. One that fails, or asks the database for longer than READ_WITHIN_MS, leaves a line
+    in the log, and nothing is known."""
     if find(code) is None:
         return Unknown(reason="No app knows this condition.")
     try:
-        return _registered[code][1](window_s)
+        with transaction.atomic(), transactions.waiting_at_most(READ_WITHIN_MS, by="statement_timeout"):
+            return _registered[code][1](window_s)
     except Exception as error:
         log.exception("The condition %s cannot be read", code)
         return Unknown(reason=f"It cannot be read: {type(error).__name__}. The log has its traceback.")

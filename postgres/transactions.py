@@ -87,13 +87,14 @@ def alone(statement: Callable[[], T]) -> T:
 
 
 @contextmanager
-def waiting_at_most(ms: int) -> Iterator[None]:
-    """In the block, which is part of a transaction, nobody waits longer for a lock: its error `is_passing`."""
+def waiting_at_most(ms: int, *, by: str = "lock_timeout") -> Iterator[None]:
+    """In the block, which is part of a transaction, nobody waits longer for a lock: its error `is_passing`. `by`
+    "statement_timeout": for a statement."""
     with connections["default"].cursor() as cursor:
-        cursor.execute("SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{ms}ms"])
+        cursor.execute("SELECT current_setting(%s), set_config(%s, %s, true)", [by, by, f"{ms}ms"])
         before, _ = cursor.fetchone()
         yield  # a rollback takes the setting along
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
+        cursor.execute("SELECT set_config(%s, %s, true)", [by, before])
 
 
 def is_serializable() -> bool:

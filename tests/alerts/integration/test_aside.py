@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models.functions import Now
 
 from alerts import registry
@@ -81,3 +82,19 @@ def test_a_rule_whose_row_was_spoilt_is_one_rules_trouble(good: str) -> None:
     assert watching.watch() == [good]
     assert watching.states() == {"x": "firing"}
     assert Rule.objects.get(name="Bad").unknown.startswith("It cannot be judged: This cannot be a rule: its mail_to")
+
+
+def test_a_condition_that_takes_too_long_is_not_known_and_the_others_are_read(
+    good: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sleeps(_: int) -> Reading:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(5)")
+        return Reading()
+
+    monkeypatch.setattr(registry, "READ_WITHIN_MS", 200)
+    condition("slow", sleeps)
+    slow = watching.make("slow", name="Slow")
+    Rule.objects.filter(pk=slow.pk).update(id=0)
+    assert watching.watch() == [good]
+    assert Rule.objects.get(name="Slow").unknown.startswith("It cannot be read: OperationalError")
