@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -127,11 +128,12 @@ def gauge(name: str, key: str) -> Gauge | None:
 
 
 def gauge_of(row: Any) -> Gauge:
-    """The gauge of one row that carries the database's clock as `now`: of one shard."""
-    kind = FixedWindow if row.is_window else TokenBucket
-    config = kind(row.rate, timedelta(milliseconds=row.period_ms), capacity=row.most)
-    now = (row.now - EPOCH) // timedelta(milliseconds=1)
-    value = refilled(config, State(row.value, row.ts), now=now).value
+    """The gauge of one row that carries the database's clock as `now`: of one shard. One that cannot be computed holds
+    what is stored."""
+    kind, value = FixedWindow if row.is_window else TokenBucket, row.value
+    with suppress(ValueError, OverflowError):
+        config = kind(row.rate, timedelta(milliseconds=row.period_ms), capacity=row.most)
+        value = refilled(config, State(row.value, row.ts), now=(row.now - EPOCH) // timedelta(milliseconds=1)).value
     return Gauge(**_numbers(row), value=value)
 
 

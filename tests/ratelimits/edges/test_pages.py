@@ -158,3 +158,12 @@ class TestTheAdmin:
         assert page.post(f"/admin/ratelimits/bucket/{row.pk}/delete/", {"post": "yes"}).status_code == 403
         assert "Delete selected" not in text(page.get("/admin/ratelimits/bucket/"))
         assert Bucket.objects.exists()
+
+
+@pytest.mark.parametrize("spoilt", [{"period_ms": 0}, {"rate": "NaN"}, {"most": "Infinity"}, {"period_ms": 1e300}, {}])
+def test_a_state_that_cannot_be_computed_is_shown_as_it_is_beside_the_others(page: Client, spoilt: Any) -> None:
+    for key, period in (("ada", timedelta.max), ("bob", LONG)):
+        operations.limit("test/forever", key=key, count=9, config=TokenBucket(10, period))
+    Bucket.objects.filter(key="ada").update(**spoilt)
+    for url in ("/limits/", "/limits/one/?name=test/forever&key=bob", "/admin/ratelimits/bucket/"):
+        assert "bob" in text(page.get(url)), url
