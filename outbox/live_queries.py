@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from core.pages import neighbours
 from live.registry import Viewer, live_query
 from outbox import operations, queries
-from outbox.domain.messages import REPLAYABLE, Status
+from outbox.domain.messages import Status
 from outbox.models import Endpoint, Message
 
 MEMBER: Final = "member"
@@ -68,8 +68,7 @@ def message(*, message_id: int) -> Mapping[str, Any] | None:
         return None
     is_waiting = row.status == Status.PENDING
     shown = {"message": row, "attempts": queries.attempts(message_id), "is_waiting": is_waiting}
-    waits_for = queries.waits_for(row) if is_waiting else None
-    return shown | {"is_replayable": row.status in REPLAYABLE, "waits_for": waits_for}
+    return shown | {"is_replayable": not is_waiting, "waits_for": queries.waits_for(row) if is_waiting else None}
 
 
 @endpoints.may_see

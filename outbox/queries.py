@@ -19,8 +19,7 @@ _LIVE = Q(retired_at=None) | Q(retired_at__gt=Now())
 
 def listens() -> bool:
     """Whether any endpoint could get an event: ask before gathering its data. One short statement."""
-    [row] = statements.load("outbox", "listens").run()
-    return bool(row.listens)
+    return bool(statements.load("outbox", "listens").run()[0].listens)
 
 
 def record(events: Sequence[Mapping[str, Any]], *, only: int | None) -> list[Row]:
@@ -126,7 +125,8 @@ def requeue(message_ids: Sequence[int]) -> int:
 
 
 def hasten(endpoint_id: int) -> None:
-    """Let what waits for another attempt at this endpoint be due now."""
+    """Let what waits for this endpoint, or for another attempt at it, be due now."""
+    Endpoint.objects.filter(pk=endpoint_id).update(held_until=None)
     Message.objects.filter(endpoint_id=endpoint_id, status=Status.PENDING, lease=None).update(next_attempt_at=Now())
 
 
@@ -141,8 +141,7 @@ def counted(endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
 
 
 def health() -> Row:
-    [row] = statements.load("outbox", "health").run()
-    return row
+    return statements.load("outbox", "health").run()[0]
 
 
 def live_secrets(endpoint_ids: Collection[int]) -> QuerySet[EndpointSecret]:
@@ -168,8 +167,7 @@ def waits_for(row: Message) -> int | None:
 
 
 def body_of(row: Message) -> str:
-    with_result: str | None = row.event.body_with_result if row.endpoint.with_result else None
-    return with_result or str(row.event.body)
+    return str((row.endpoint.with_result and row.event.body_with_result) or row.event.body)
 
 
 def attempts(message_id: int) -> list[Attempt]:

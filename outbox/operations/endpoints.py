@@ -13,6 +13,7 @@ from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.mail import send_mail
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from core import audit
@@ -24,7 +25,7 @@ from outbox.domain import addresses, signatures
 from outbox.domain.messages import TEST, EndpointStatus
 from outbox.domain.signatures import Wanted
 from outbox.errors import BadEndpoint, CallbacksNotAllowed, NotAllowed, NotFound, TooManyEndpoints
-from outbox.models import Callback, Endpoint, Message
+from outbox.models import Attempt, Callback, Endpoint, Message
 from outbox.operations.record import NewEvent, record_all, wake
 from postgres import clock, transactions
 from scheduling.operations import Retry, action
@@ -137,8 +138,8 @@ def create(wanted: Wanted, *, by: User, for_farm: bool = False) -> tuple[Endpoin
 
 @transactions.retried
 def change(endpoint_id: int, wanted: Wanted, *, by: User) -> Endpoint:
-    """Let an endpoint be so from now on; what was written for it before goes to its new address. Raises NotFound,
-    BadEndpoint."""
+    """Let an endpoint be so from now on; what was written for it before goes to its new address, and to that, or by
+    another limit, at once. Raises NotFound, BadEndpoint."""
     row = operable(endpoint_id, by=by, lock=True)
     if row.owner_id is not None:
         wanted.for_member()
@@ -146,7 +147,14 @@ def change(endpoint_id: int, wanted: Wanted, *, by: User) -> Endpoint:
     changed = [name for name in signatures.FIELDS if getattr(row, name) != columns[name]]
     for name in changed:
         setattr(row, name, columns[name])
-    row.save(update_fields=changed)
+    try:
+        with transaction.atomic():
+            row.save(update_fields=changed)
+    except IntegrityError:
+        raise BadEndpoint(field="url", reason="another callback goes there") from None
+    if {"url", "per_minute"} & set(changed):
+        queries.hasten(row.pk)
+        wake()
     audit.record(by, row, f"Changed {', '.join(changed) or 'nothing'} of the endpoint")
     _touch(row)
     return row
@@ -175,7 +183,6 @@ def disable_all_of(owner: User) -> None:
 def resume(endpoint_id: int, *, by: User) -> Endpoint:
     """Send to it again, what was kept for it first. Raises NotFound."""
     row = _set_status(endpoint_id, EndpointStatus.ACTIVE, by=by, note="")
-    Endpoint.objects.filter(pk=row.pk).update(held_until=None)
     queries.hasten(row.pk)
     wake()
     return row
@@ -187,7 +194,9 @@ def delete(endpoint_id: int, *, by: User) -> None:
     row = operable(endpoint_id, by=by, lock=True)
     audit.record(by, row, f"Deleted the endpoint {row}")
     _touch(row)
-    Message.objects.filter(endpoint=row).delete()
+    messages = Message.objects.filter(endpoint=row)
+    Attempt.objects.filter(message__in=messages).delete()
+    messages._raw_delete(messages.db)  # noqa: SLF001 (a cascade would read them all, and delete a hundred at a time)
     Callback.objects.filter(endpoint=row).delete()
     row.delete()
 

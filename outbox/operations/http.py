@@ -11,7 +11,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, Final
 
@@ -21,18 +21,23 @@ from django.conf import settings
 from outbox.domain import addresses
 from outbox.domain.addresses import KEPT_BYTES, Answer, Network
 
-_RESOLVERS: Final = 32  # threads, so that a name server which does not answer holds up few
+_RESOLVERS: Final = 100  # threads: for all names of four owners, whose name servers answer nobody, and more
 _KEPT_ALIVE_S: Final = 10.0
 _MOST_POOLS: Final = 200
 _MOST_ADDRESSES: Final = 4  # of one name are tried
 _LONGEST_ERROR: Final = 300
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+_lookups: Final[dict[tuple[str, int], Future[Any]]] = {}
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as the system's resolver has them. Raises OSError."""
-    loop = asyncio.get_running_loop()
-    entries = await loop.run_in_executor(_resolvers(), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    """The addresses of a name, as the system's resolver has them. Raises OSError. While a name is looked up, which goes
+    on after the request that asked was given up, others that ask for it wait for the same answer."""
+    if (lookup := _lookups.get((host, port))) is None:
+        lookup = _resolvers().submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        _lookups[host, port] = lookup
+        lookup.add_done_callback(lambda _: _lookups.pop((host, port), None))
+    entries = await asyncio.shield(asyncio.wrap_future(lookup))
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 

@@ -3,7 +3,7 @@
 from django import template
 
 from live.templatetags.words import badges
-from outbox.domain.messages import FAILING, RETRIED, EndpointStatus, Outcome, Status
+from outbox.domain.messages import FAILING, RETRIED, EndpointStatus, Status
 
 register = template.Library()
 badges(register, "endpoint_badge", {
@@ -18,8 +18,3 @@ badges(register, "message_badge", {
     Status.DELIVERED: ("success", "delivered"),
     Status.DEAD: ("failed", "dead"),
 })  # fmt: skip
-
-
-@register.filter
-def attempt_status(outcome: str) -> str:
-    return "success" if outcome == Outcome.DELIVERED else "failed"

@@ -5,15 +5,18 @@ import re
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import Settings
 
 from outbox import operations
 from outbox.errors import CannotReplay
-from outbox.models import Endpoint, Message
+from outbox.models import Attempt, Endpoint, Message
 from outbox.operations import endpoints
+from postgres import clock
 from scheduling import operations as scheduling
 from tests import farm
 from tests.outbox.receivers import HERE, receiver
@@ -302,3 +305,26 @@ class TestTheAdministration:
 
 def test_the_account_leads_there(ann: User) -> None:
     assert re.search(r'href="/outbox/"', browser(ann).get("/accounts/").content.decode())
+
+
+def test_an_endpoint_with_many_messages_is_deleted_by_as_many_statements_as_one_with_few(ann: User) -> None:
+    def statements(count: int) -> int:
+        row = endpoint(owner=ann)
+        for n in range(count):
+            operations.record("job.failed", f"job/{n}", {}, owner=ann)
+        ids = Message.objects.filter(endpoint=row).values_list("pk", flat=True)
+        common = {"number": 1, "started_at": clock.now(), "duration_ms": 1, "outcome": "failed"}
+        Attempt.objects.bulk_create([Attempt(message_id=pk, **common) for pk in ids])
+        with CaptureQueriesContext(connection) as captured:
+            operations.delete(row.pk, by=ann)
+        return len(captured)
+
+    assert statements(250) == statements(2)
+    assert (Message.objects.count(), Attempt.objects.count(), Endpoint.objects.count()) == (0, 0, 0)
+
+
+def test_a_callback_cannot_be_sent_where_another_one_goes(ann: User) -> None:
+    one, other = (endpoint(f"https://hooks.example/{n}", owner=ann, is_callback=True) for n in (1, 2))
+    answer = browser(ann).post(f"/outbox/{one.pk}/edit/", GOOD | {"url": other.url})
+    assert answer.status_code == 422
+    assert "another callback goes there" in answer.content.decode()

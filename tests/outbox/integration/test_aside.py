@@ -1,5 +1,8 @@
 """A message that cannot be judged, signed, sent or written is put aside with its reason; the others are sent."""
 
+import asyncio
+import socket
+import threading
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -11,6 +14,7 @@ from outbox import operations
 from outbox.models import Attempt, Endpoint, EndpointSecret, Message
 from outbox.operations import attempts, endpoints
 from outbox.operations.attempts import Claimed
+from outbox.operations.http import Client
 from tests import farm
 from tests.doctor import named_errors
 from tests.outbox.receivers import HERE, receiver
@@ -141,3 +145,45 @@ def test_all_endpoints_of_one_owner_together_leave_room_for_others(settings: Set
     assert attempts.claim(40) == []
     Message.objects.filter(endpoint=of_ann[0]).update(lease=None)
     assert len(attempts.claim(40)) == Message.objects.filter(endpoint=of_ann[0], lease__isnull=False).count() <= 5
+
+
+def test_a_name_that_no_server_answers_for_takes_no_thread_from_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look-up goes on when the attempt that asked for it was given up, and the next attempts ask again."""
+    is_over, plain = threading.Event(), socket.getaddrinfo
+
+    def getaddrinfo(host: str, *args: Any, **more: Any) -> Any:
+        if host == "unanswered.example":
+            is_over.wait(30)
+            raise OSError("no server answers")
+        return plain(host, *args, **more)
+
+    async def post(hangs: str, works: str) -> str:
+        async with Client() as client:
+            for _ in range(5):
+                attempts = (client.post(hangs, b"", headers={}, timeout_s=0.05) for _ in range(24))
+                assert {answer.status for answer in await asyncio.gather(*attempts)} == {None}
+            return (await client.post(works, b"", headers={}, timeout_s=10)).error
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    with receiver() as there:
+        try:
+            assert asyncio.run(post("http://unanswered.example/", there.url(host="localhost"))) == ""
+        finally:
+            is_over.set()
+
+
+def test_an_endpoint_that_may_get_more_or_moves_gets_at_once_what_was_held_back() -> None:
+    with receiver() as old, receiver() as new:
+        hooks = endpoint(old.url(), per_minute=0.001)  # one in 16 hours
+        for queue in ("a", "b", "c"):
+            operations.record("queue.paused", f"queue/{queue}", {"queue": queue})
+        drain()
+        assert len(old.requests) == 1
+        old.status, old.headers = 429, {"retry-after": "3600", "content-length": "0"}
+        farm_boss = farm.user("root", is_staff=True, is_superuser=True)
+        operations.change(hooks.pk, operations.Wanted(name="x", url=old.url(), events=["*"]), by=farm_boss)
+        drain()
+        assert len(old.requests) == 3
+        operations.change(hooks.pk, operations.Wanted(name="x", url=new.url(), events=["*"]), by=farm_boss)
+        drain()
+        assert len(new.requests) == 2
