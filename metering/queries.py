@@ -81,11 +81,9 @@ def reserve(reservations: Sequence[tuple[int, int, datetime, Decimal]]) -> None:
     statements.load("metering", "reserve").run(dict(columns))
 
 
-def settle(job_ids: Sequence[int]) -> int:
-    """Note what these ended jobs used, in place of what is reserved for them; how many reservations there were."""
-    [row] = statements.load("metering", "settle").run({"jobs": list(job_ids)})
-    settled: int = row.settled
-    return settled
+def settle(job_ids: Sequence[int]) -> None:
+    """Note what these ended jobs used, in place of what is reserved for them."""
+    statements.load("metering", "settle").run({"jobs": list(job_ids)})
 
 
 def keep_readings(readings: Sequence[NewReading]) -> list[statements.Row]:
@@ -120,11 +118,12 @@ def days(*, since: date, until: date, person: int | None = None, chosen: Mapping
     return rows if person is None else rows.filter(person_id=person)
 
 
-def summed(rows: QuerySet[Day], *, by: str) -> list[dict[str, Any]]:
-    """Usage by one of `BY`: a row each with its NUMBERS; days in their order, others by what used most time."""
+def summed(rows: QuerySet[Day], *, by: str, limit: int | None = None) -> list[dict[str, Any]]:
+    """Usage by one of `BY`: a row each with its NUMBERS; days in their order, others by what used most time. Up to
+    `limit`, if given."""
     sums = {name: Sum(name) for name in NUMBERS}
     ordered = rows.values(*BY[by]).annotate(**{f"sum_{name}": each for name, each in sums.items()})
-    return list(ordered.order_by(*(["day"] if by == "day" else ["-sum_seconds", *BY[by]])))
+    return list(ordered.order_by(*(["day"] if by == "day" else ["-sum_seconds", *BY[by]]))[:limit])
 
 
 def total(rows: QuerySet[Day]) -> dict[str, Any]:

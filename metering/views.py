@@ -25,8 +25,7 @@ _MEASURES: Final = ("seconds", "tokens", "cost")
 _COLUMNS: Final = {name: columns[0] for name, columns in queries.BY.items() if name != "day"}
 _LARGEST: Final = 2**31 - 1
 _LONGEST: Final = timedelta(days=366)
-
-
+_MOST_ROWS: Final = 500  # of the table, more than it has days
 _DAY: Final = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
 
@@ -78,7 +77,8 @@ def usage(request: HttpRequest) -> HttpResponse:
         "shown": shown,
         "form": shown.form,
         "title": dict(Form.base_fields["by"].choices)[shown.by],  # type: ignore[attr-defined]  # a ChoiceField
-        "rows": [_entry(row, shown, request) for row in queries.summed(shown.rows, by=shown.by)],
+        "rows": [_entry(row, shown, request) for row in queries.summed(shown.rows, by=shown.by, limit=_MOST_ROWS)],
+        "most": _MOST_ROWS,
         "total": _numbers(queries.total(shown.rows)),
         "chart": _chart(shown),
         "budgets": operations.balances(list(bounding[:200]), now=clock.now()),
@@ -118,7 +118,7 @@ def _shown(request: HttpRequest, user: User) -> _Shown:
 
 def _period(wanted: Mapping[str, Any], *, today: date) -> tuple[date, date]:
     """The first and the last day that are shown: those that are named, else so many up to today. Not over _LONGEST."""
-    until = min(wanted["until"] or today, today)
+    until = max(min(wanted["until"] or today, today), date.min + _LONGEST)
     since = wanted["since"] or until - timedelta(days=int(wanted["days"] or _DAYS[0]) - 1)
     return max(min(since, until), until - _LONGEST), until
 

@@ -46,11 +46,6 @@ class Balance:
         return float(100 * self.used / self.budget.amount) if self.budget.amount else 100.0
 
     @property
-    def bar(self) -> float:
-        """The length of a bar for what is used, to 100."""
-        return min(100.0, self.used_percent)
-
-    @property
     def written(self) -> Mapping[str, str]:
         amounts = {"amount": self.budget.amount, "used": self.used, "reserved": self.reserved, "left": self.left}
         return {name: rollup.amount(value, Unit(self.budget.unit)) for name, value in amounts.items()}

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from django.db import transaction
 from django.db.models import F, Sum
 from django.db.models.functions import Now
+from django.utils.text import capfirst
 
 from core import values
 from core.backoff import LONGEST_S
@@ -126,9 +127,7 @@ class BudgetMeter:
         waits = Budget.objects.filter(reservations__job_id=job_id, reservations__starts_at__gt=Now())
         rows = waits.annotate(starts_at=F("reservations__starts_at")).select_related("token", "person", "group")
         budget = rows.order_by("-starts_at").first()
-        if budget is None:
-            return None
-        return Hold(cause=rollup.of_budget(budget), until=budget.starts_at)
+        return None if budget is None else Hold(cause=rollup.of_budget(budget), until=budget.starts_at)
 
     def used(self, job_ids: Sequence[int]) -> Used | None:
         return rollup.of_jobs(job_ids)
@@ -173,7 +172,7 @@ def _placed(
 ) -> tuple[datetime | None, list[tuple[int, datetime, Decimal]]]:
     """When this job may start (None: when it would), and what is reserved of which budget, in which window."""
     if (never := domain.never_fits(needs)) is not None:
-        raise ExceedsBudget(budget=rollup.capital(never[0].title), needed=rollup.amount(never[1], never[0].unit))
+        raise ExceedsBudget(budget=capfirst(never[0].title), needed=rollup.amount(never[1], never[0].unit))
     begin = max(now, one.run_at) if one.run_at else now
     moment = domain.first_room(needs, at=begin)
     if moment is None or (moment > begin and not one.may_wait):
@@ -187,7 +186,7 @@ def _exhausted(needs: Sequence[Need], *, begin: datetime, moment: datetime | Non
     ledger, amount = max(domain.lacking(needs, begin), key=lambda need: need[0].period.end(begin))
     until = moment or ledger.period.end(begin)
     return BudgetExhausted(
-        budget=rollup.capital(ledger.title),
+        budget=capfirst(ledger.title),
         needed=rollup.amount(amount, ledger.unit),
         left=rollup.amount(max(Decimal(0), ledger.left(begin)), ledger.unit),
         until=f"{until:%Y-%m-%d %H:%M} UTC",

@@ -121,11 +121,8 @@ def of_jobs(job_ids: Sequence[int]) -> Used | None:
     [row] = statements.load("metering", "of_jobs").run({"jobs": list(job_ids)})
     if not row.attempts:
         return None
-    return Used(
-        attempts=row.attempts, seconds=row.seconds, model=row.model or "", tokens_in=row.tokens_in,
-        tokens_out=row.tokens_out, cost=row.cost, is_estimated=row.is_estimated,
-        cost_in_words=amount(row.cost, Unit.MONEY) if row.cost else "",
-    )  # fmt: skip
+    words = amount(row.cost, Unit.MONEY) if row.cost else ""
+    return Used(**row._asdict() | {"model": row.model or "", "cost_in_words": words})
 
 
 def amount(value: Decimal, unit: Unit) -> str:
@@ -136,8 +133,3 @@ def amount(value: Decimal, unit: Unit) -> str:
 def of_budget(budget: Budget) -> str:
     """A budget in a sentence: "the budget of 1,000 tokens per day of ada"."""
     return f"the budget of {amount(budget.amount, Unit(budget.unit))} per {budget.period} of {budget.subject}"
-
-
-def capital(title: str) -> str:
-    """The same at the beginning of one."""
-    return f"{title[:1].upper()}{title[1:]}"

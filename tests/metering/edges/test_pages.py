@@ -73,8 +73,12 @@ class TestThePage:
         assert f"?by=person&amp;since={past}&amp;until={past}" in page(client, boss, "by=day")
 
     @pytest.mark.parametrize(
-        "query", ["since=x&until=9999-12-31", "since=0001-01-01", "since=2030-01-01&until=2020-01-01"]
-    )
+        "query",
+        [
+            "since=x&until=9999-12-31", "since=0001-01-01", "since=2030-01-01&until=2020-01-01", "until=0001-01-05",
+            "since=0001-01-01&until=0001-06-01",
+        ],
+    )  # fmt: skip
     def test_ignores_days_that_make_no_sense(self, client: Client, boss: User, query: str) -> None:
         assert "Usage" in page(client, boss, query)
 
@@ -94,6 +98,18 @@ class TestThePage:
         for n in range(5):
             budgets.budget("tokens", 4000, person=farm.user(f"p{n}"))
         assert count() == before
+
+
+def test_the_page_lists_what_used_most_time_and_the_file_everything(client: Client, ada: User) -> None:
+    """The name of a model is any text of a payload: a thousand a day of each person are told apart."""
+    common: dict[str, Any] = {"attempts": 1, "tokens_in": 1, "tokens_out": 1, "cost": 0}
+    day = clock.now().date()
+    models = [Day(day=day, kind="openai", model=f"m{n}", person=ada, seconds=n, **common) for n in range(502)]
+    Day.objects.bulk_create(models)
+    text = page(client, ada, "by=model")
+    assert (text.count('data-label="Attempts"'), ">m501</a>" in text, ">m1</a>" in text) == (500, True, False)
+    assert "The 500 that used most" in text
+    assert len(client.get("/usage/usage.csv?by=model").content.decode().splitlines()) == 503
 
 
 @pytest.mark.usefixtures("_used")
