@@ -43,11 +43,14 @@ _STEP: Final = Decimal("0.000001")  # what an amount is exact to
 
 # Who has budgets, as this process read it: tokens, people, groups.
 _known: Final[Recent[Sequence[frozenset[int]]]] = Recent(for_s=FRESH_S)
+# The mean seconds of each kind: a week of everybody's days takes long to add up, and the budgets are locked meanwhile.
+_means: Final[Recent[float]] = Recent(for_s=60.0)
 
 
 def forget_known() -> None:
     """Read who has budgets again before the next submit."""
     _known.clear()
+    _means.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,8 @@ class _Admission:
         return [bool(each) for each in self.reserved]
 
     def keep(self, job_ids: Sequence[int | None]) -> None:
-        stored = [(job_id, each) for job_id, each in zip(job_ids, self.reserved, strict=True) if job_id is not None]
-        if made := [(job_id, *reserved) for job_id, each in stored for reserved in each]:
+        stored = zip(job_ids, self.reserved, strict=True)
+        if made := [(job_id, *one) for job_id, each in stored if job_id is not None for one in each]:
             queries.reserve(made)
 
 
@@ -101,8 +104,7 @@ class BudgetMeter:
         if not locked:  # they were deleted since this process read who has budgets
             return _Admission(run_at=[None] * len(new), reserved=[[]] * len(new))
         now: datetime = locked[0].now  # type: ignore[attr-defined]  # annotated
-        names = {budget.pk: rollup.of_budget(budget) for budget in locked}
-        ledgers = queries.ledgers(locked, titles=names, now=now)
+        ledgers = queries.ledgers(locked, titles={one.pk: rollup.of_budget(one) for one in locked}, now=now)
         units = {budget.unit for budget in locked}
         placed = [
             _placed(one, _needs(locked, ledgers, one, expected), now=now)
@@ -195,19 +197,13 @@ def _exhausted(needs: Sequence[Need], *, begin: datetime, moment: datetime | Non
 
 
 def _expectations(new: Sequence[JobRecord], *, units: Set[str], now: datetime) -> list[_Expected]:
-    """What each of these jobs is expected to use, of these units: a statement for seconds and one for money, however
-    many jobs there are."""
-    kinds = {one.kind for one in new} if Unit.SECONDS in units else ()
-    means: dict[str, float] = {}
-    if kinds:
-        rows = Day.objects.filter(kind__in=kinds, day__gte=(now - RECENT).date()).values("kind")
-        sums = rows.annotate(of=Sum("seconds"), all=Sum("attempts")).values_list("kind", "of", "all")
-        means = {kind: seconds / attempts for kind, seconds, attempts in sums if attempts}
-    read = [_read(one) for one in new]
+    """What each of these jobs is expected to use, of these units: a statement a kind, at most, and one for money,
+    however many jobs there are."""
+    read, is_timed = [_read(one) for one in new], Unit.SECONDS in units
     models = {model for model, _ in read if model} if Unit.MONEY in units else ()
     prices = Model.objects.in_bulk(list(models)) if models else {}
     return [
-        _Expected(tokens=tokens, seconds=_seconds(one, means), cost=_cost(tokens, prices.get(model)))
+        _Expected(tokens=tokens, seconds=is_timed and _seconds(one, now=now), cost=_cost(tokens, prices.get(model)))
         for one, (model, tokens) in zip(new, read, strict=True)
     ]
 
@@ -224,9 +220,14 @@ def _read(one: JobRecord) -> tuple[str, Tokens | None]:
     return name if isinstance(name, str) else "", reader.expected(payload)
 
 
-def _seconds(one: JobRecord, means: dict[str, float]) -> float:
+def _seconds(one: JobRecord, *, now: datetime) -> float:
     """The mean of the kind's runs, and not its timeout, which is there for the worst of them."""
-    return min(means.get(one.kind, SECONDS), one.timeout_s or LONGEST_S)
+    if (mean := _means.get(one.kind)) is None:
+        days = Day.objects.filter(kind=one.kind, day__gte=(now - RECENT).date())
+        sums = days.aggregate(seconds=Sum("seconds"), attempts=Sum("attempts"))
+        mean = sums["seconds"] / sums["attempts"] if sums["attempts"] else SECONDS
+        _means.keep(one.kind, mean)
+    return min(mean, one.timeout_s or LONGEST_S)
 
 
 def _cost(tokens: Tokens | None, price: Model | None) -> Decimal:

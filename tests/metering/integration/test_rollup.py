@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from accounts import operations as accounts
@@ -154,3 +156,12 @@ class TestSums:
         assert [row["sum_seconds"] for row in queries.summed(rows, by="day")] == [6, 2]
         hers = queries.days(since=day, until=day, person=ada.pk, chosen={})
         assert queries.total(hers)["sum_seconds"] == 1
+
+
+def test_the_days_of_a_kind_are_added_up_once_a_minute_and_not_by_each_submit(ada: User) -> None:
+    farm.kind("work")
+    budgets.budget("seconds", 1000, person=ada)
+    farm.submit(1, owner=ada)
+    with CaptureQueriesContext(connection) as captured:
+        farm.submit(1, owner=ada)
+    assert [query for query in captured if "metering_day" in query["sql"]] == []
