@@ -117,8 +117,7 @@ def sync_crons() -> None:
     """
     with transaction.atomic():
         now = clock.now()
-        # In one order; without what may be there and cannot be read: it keeps no cluster from starting.
-        rows = {row.pk: row for row in Cron.objects.select_for_update().defer("next_at").order_by("name")}
+        rows = {row.pk: row for row in Cron.objects.select_for_update().order_by("name")}  # in one order
         for name, declared in sorted(_declared.items()):
             _sync(declared, rows.get(name), now=now)
         crons.retire([n for n, row in rows.items() if n not in _declared and row.source != Source.PERSON])
@@ -268,7 +267,8 @@ def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
 
 def _fire(row: Cron, *, now: datetime) -> list[ScheduledFunction]:
     policy = Policy(missed=Missed(row.missed), at_most=row.at_most, overlap=Overlap(row.overlap))
-    assert row.next_at is not None, "it is due"
+    if row.next_at is None:  # though it is due
+        raise errors.BadSchedule(why="its next firing is at no moment that can be read")
     plan = schedules.decide(schedules.parse(row.schedule), run_at=row.next_at, now=now, policy=policy)
     wanted = [_firing(row.function, row.args, name=row.name, fire_at=moment) for moment in plan.fire]
     if policy.overlap is Overlap.SKIP and wanted:
@@ -309,9 +309,9 @@ def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime
 
 
 def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:
-    if cron.next_at is None or cron.next_at > now:
-        return cron.next_at
     schedule = schedules.parse(cron.schedule)
+    if cron.next_at is None or cron.next_at > now:
+        return cron.next_at or schedule.first(now=now)
     [last] = schedule.latest(start=cron.next_at, end=now, most=1)[1]
     return schedule.after(last)
 
