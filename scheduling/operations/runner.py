@@ -40,7 +40,8 @@ LONGEST_STATEMENT = 500  # characters; parameters are no part of it
 COLLIDED = Backoff(first_s=0.5, base=2, cap_s=60, jitter=1)
 RUNS_IN_PLACE = transactions.ATTEMPTS
 SHORT = Backoff(first_s=0.5, base=1, jitter=1)  # the wait for a server that is short of something
-DIED = Backoff(first_s=1, base=2, cap_s=60, jitter=0)
+DIED_S = 1.0  # the wait after a death, doubled by each, up to a minute
+RESTARTS = 4  # of the whole server count as one death: most are nobody's fault, and some are the mutation's
 _AGAIN_S = 5.0  # an action that catches ActionTimedOut gets another
 _RNG = random.SystemRandom()
 
@@ -77,15 +78,18 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
     return run.is_committed
 
 
-def process_died(function_id: int, *, by: Holder, error: BaseException | None = None) -> bool:
-    """The process that ran this mutation died, or its session, by this error. After SCHEDULING["MOST_DEATHS"] it is
-    failed, until then it waits before its next run, unless it was the session. False if its session still holds it, so
-    that this has to be called again later."""
-    deaths = functions.count_death(function_id, delay_s=0.0 if error else DIED.delay_s(1, rng=_RNG))
-    if deaths is None:
+def process_died(
+    function_id: int, *, by: Holder, error: BaseException | None = None, ran_s: float | None = None
+) -> bool:
+    """The process that ran this mutation died, or its session, by this error, which began so long ago. After
+    SCHEDULING["MOST_DEATHS"], or four times as many restarts of the server, it is failed; until then it waits before
+    its next run, unless it was the session alone. False if its session still holds it, so that this has to be called
+    again later."""
+    death = functions.count_death(function_id, delay_s=DIED_S, ran_s=ran_s)
+    if death is None:
         return not Due.objects.filter(pk=function_id).exists()
-    if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
-        ending = endings.failed(error or KillsItsProcess(deaths=deaths))
+    if death.deaths >= settings.SCHEDULING["MOST_DEATHS"] * (RESTARTS if death.has_ended else 1):
+        ending = endings.failed(error or KillsItsProcess(deaths=death.deaths))
         if endings.write_failure(function_id, ending, by=by, elapsed_s=None):
             row = functions.find(function_id)
             notifications.over(function_id, task_backend=row.task_backend if row else None, raised=ending.raised)
@@ -251,7 +255,9 @@ def _roll_back(run: _Run, error: BaseException) -> None:
         connections.close_all()
         # It may itself end the server's process each time, by the memory that it takes.
         if run.session is not None and not endings.is_shutdown(error):
-            _until_it_holds(lambda: process_died(run.dispatch.id, by=run.by, error=error))
+            _until_it_holds(
+                lambda: process_died(run.dispatch.id, by=run.by, error=error, ran_s=time.monotonic() - run.since)
+            )
     else:
         _fail(run, error)
 

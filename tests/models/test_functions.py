@@ -16,7 +16,6 @@ from django.db.models.functions import Now
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from core.backoff import Backoff
 from scheduling import context, registry
 from scheduling import operations as scheduling
 from scheduling.domain.states import ENDED, Kind, Status
@@ -371,6 +370,6 @@ class FunctionsMachine(RuleBasedStateMachine):
 
 class TestFunctions:
     def test_are_what_the_model_says_after_any_calls(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(runner, "DIED", Backoff(first_s=3600, jitter=0))  # longer than the test
+        monkeypatch.setattr(runner, "DIED_S", 3600.0)  # longer than the test
         farm.until(is_old_enough, what="a database that is up for a while")
         run_state_machine_as_test(FunctionsMachine, settings=effort(examples=20, steps=50))

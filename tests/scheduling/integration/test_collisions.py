@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from prometheus_client import generate_latest
 
@@ -150,6 +150,18 @@ class TestAMutationWhoseProcessDies:
         assert "3 times" in (stored(row).error or "")
         assert not Due.objects.exists()
         assert not Group.objects.exists()
+
+    def test_is_failed_after_the_twelfth_restart_of_the_server_by_which_its_session_ended(self) -> None:
+        """Nobody's code may be at fault of the first three; but it may itself take the server along each time."""
+        row, waits_s = scheduling.run_after(0, sample.make_group, name="poison"), []
+        server_up_s = 1e9  # a run that began so long ago began before the server
+        for _ in range(11):
+            before = clock.now()
+            assert runner.process_died(row.pk, by=BY, error=OperationalError("closed"), ran_s=server_up_s)
+            waits_s.append((Due.objects.get().next_at - before).total_seconds())
+        assert waits_s == pytest.approx([1, 2, 4, 8, 16, 32, *[60] * 5], abs=0.9)
+        assert runner.process_died(row.pk, by=BY, error=OperationalError("closed"), ran_s=server_up_s)
+        assert (stored(row).status, stored(row).error) == ("failed", "OperationalError: closed")
 
     def test_after_its_end_died_of_something_else(self) -> None:
         row = scheduling.run_after(0, sample.make_group, name="done")
