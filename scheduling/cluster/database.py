@@ -18,6 +18,7 @@ from scheduling.domain.states import Kind
 _READ_BY_INDEX = "-c enable_seqscan=off"
 # A plan that was made while the queue was empty, and is kept, must not read the whole of it when it is full.
 _NO_BITMAPS = "-c enable_bitmapscan=off"
+_STOPPED_S = 600.0  # what a mutation computes between two statements takes less
 _own_options: dict[str, str] = {}
 
 
@@ -28,6 +29,8 @@ def keep_connections(kind: Kind) -> None:
         wrapper.settings_dict["OPTIONS"] = wrapper.settings_dict["OPTIONS"] | {"pool": False}
         wrapper.settings_dict.update({"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True, "LOCK_S": inf})
     _begin_with(_READ_BY_INDEX if kind is Kind.MUTATION else "")
+    if kind is Kind.MUTATION:
+        configuration.bounded(connection.settings_dict, idle_s=_STOPPED_S)
 
 
 def plan_by_index() -> None:

@@ -28,6 +28,7 @@ _MOST_ASIDE = 100  # in one run that is bounded: each is a traceback in the log
 _SMALLER = 8  # times, after a batch that failed: one of 500 is found in four
 _LONGEST_ERROR = 10_000  # characters; of a traceback ten times that
 _NOT_TEXT = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL cannot store as text
+_LOST = (InterfaceError, psycopg.InterfaceError, psycopg.errors.IdleInTransactionSessionTimeout)
 # SQLSTATE classes: connection exception, operator intervention (shutdown, crash, cannot connect now).
 _AWAY = ("08", "57P")
 # Insufficient resources (disk full, out of memory), system error (a disk that fails): the server's, not the function's.
@@ -66,7 +67,7 @@ def is_away(error: BaseException) -> bool:
     """Whether `error` says that the database could not be reached, that the connection was lost, or that the server is
     short of something: another time it will do."""
     for cause in causes(error):
-        if isinstance(cause, InterfaceError | psycopg.InterfaceError):
+        if isinstance(cause, _LOST):
             return True
         if isinstance(cause, psycopg.OperationalError) and (
             cause.sqlstate is None or cause.sqlstate.startswith(_AWAY + _SHORT)

@@ -1,11 +1,13 @@
 """Mutations that lose their connection, or seem to: by the network, or by their own doing."""
 
 import os
+import select
 import socket
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import psycopg
 import pytest
@@ -40,6 +42,18 @@ def is_broken_off() -> None:
         BREAKS.pop()
         with socket.socket(fileno=os.dup(connection.connection.pgconn.socket)) as line:
             line.shutdown(socket.SHUT_RDWR)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+@scheduling.mutation
+def is_stopped_for_too_long() -> None:
+    """As a process that somebody stopped and continued."""
+    if BREAKS:
+        BREAKS.pop()
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 1")
+        select.select([connection.connection.pgconn.socket], [], [], 60)  # until the server has ended it
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
 
@@ -85,19 +99,21 @@ def test_a_cluster_that_heard_no_answer_to_its_beginning_begins() -> None:
     assert Cluster.objects.filter(pk=cluster_id).exists()
 
 
-def test_a_mutation_that_lost_its_connection_is_run_again() -> None:
+@pytest.mark.parametrize("function", [is_broken_off, is_stopped_for_too_long])
+def test_a_mutation_that_lost_its_connection_is_run_again(function: Any) -> None:
     BREAKS[:] = [None, None]
 
-    assert run_until_over(scheduling.run_after(0, is_broken_off)).status == "success"
+    assert run_until_over(scheduling.run_after(0, function)).status == "success"
 
 
-def test_a_mutation_whose_every_run_ends_its_session_is_failed_with_that_error() -> None:
+@pytest.mark.parametrize("function", [is_broken_off, is_stopped_for_too_long])
+def test_a_mutation_whose_every_run_ends_its_session_is_failed_with_that_error(function: Any) -> None:
     BREAKS[:] = [None] * 9
 
-    row = run_until_over(scheduling.run_after(0, is_broken_off))
+    row = run_until_over(scheduling.run_after(0, function))
 
     assert row.status == "failed"
-    assert "OperationalError" in (row.error or "")
+    assert "server closed the connection" in (row.error or "") or "idle-in-transaction timeout" in (row.error or "")
     assert not Due.objects.exists()
 
 
