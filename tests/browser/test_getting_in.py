@@ -1,12 +1,15 @@
 """Getting in, in a browser: sign-up, the captcha of guests, and a group joined by its link while another looks on."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from accounts import operations
+from accounts.models import ApiToken
+from postgres import clock
 from tests import farm
 from tests.accounts.integration.people import solution
 from tests.browser.conftest import Visit
@@ -121,3 +124,18 @@ class TestGettingIn:
                 page.goto(path)
                 assert page.evaluate("document.documentElement.scrollWidth") == 390, path
                 assert page.evaluate("scrollY") == 0, path
+
+
+class TestApiTokens:
+    def test_fit_beside_the_profile_at_a_desk_and_elsewhere_scroll_below_their_heading(
+        self, visit: Visit, boss: User
+    ) -> None:
+        operations.create_token(boss, name="laptop", days=300)
+        ApiToken.objects.update(last_used_at=clock.now() - timedelta(days=90))  # each a whole date
+        page = visit("/accounts/", by=boss, viewport={"width": 1280, "height": 800})
+        tokens, heading = page.locator("#tokens"), page.get_by_role("heading", name="API tokens", exact=True)
+        assert tokens.evaluate("card => card.scrollWidth - card.clientWidth") == 0
+        page.set_viewport_size({"width": 900, "height": 800})
+        before = heading.bounding_box()
+        assert tokens.evaluate("card => { card.scrollLeft = 90; return card.scrollLeft; }") == 90
+        assert heading.bounding_box() == before
