@@ -29,6 +29,7 @@ from core import audit
 from core.refusal import existing
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
+from observing.logs import sentence_of
 from outbox import operations as outbox
 from postgres import clock
 from scheduling import context
@@ -362,4 +363,4 @@ def _slack(text: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return error.message if isinstance(error, CannotSend) else f"{type(error).__name__}: {error}"
+    return error.message if isinstance(error, CannotSend) else sentence_of(error)

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import traceback
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from typing import Any
 
 from jobfarm_worker.errors import Failed
@@ -59,7 +60,8 @@ def _success(result: Any) -> JobResult:
 
 def _failed(error: BaseException) -> JobResult:
     if isinstance(error, Failed):
-        return failure(str(error), retryable=error.retryable)
+        with suppress(Exception):  # its class is an application's, and may have no text
+            return failure(str(error), retryable=error.retryable)
     return failure("".join(traceback.format_exception(error)))
 
 

@@ -34,6 +34,19 @@ _SECRETS: Final = (
 )
 
 
+def text_of(error: object) -> str:
+    """Its text; that of an application's error may raise when it is asked for."""
+    try:
+        return str(error)
+    except Exception as fault:
+        return f"its text raises {type(fault).__name__}"
+
+
+def sentence_of(error: BaseException) -> str:
+    """Its class, and its text."""
+    return f"{type(error).__name__}: {text_of(error)}"
+
+
 def masked(text: str) -> str:
     """The text with everything that looks like a key, lease, token or password replaced."""
     for pattern, instead in _SECRETS:
@@ -92,7 +105,10 @@ class LatestErrors(logging.Handler):
         self._until_s: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.keep([_sentence(record)])
+        try:
+            self.keep([_sentence(record)])
+        except Exception:  # what is to be logged has no text
+            self.handleError(record)
 
     def keep(self, sentences: Iterable[str]) -> None:
         """Keep these too, as a process does that reports for another."""
@@ -118,7 +134,7 @@ LATEST_ERRORS: Final = LatestErrors()
 def _sentence(record: logging.LogRecord) -> str:
     """One line that PostgreSQL stores: what is said, and the error that it is said of."""
     error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
-    sentence, why = record.getMessage(), str(error).partition("\n")[0]
+    sentence, why = record.getMessage(), text_of(error).partition("\n")[0]
     if error and why not in sentence:
         sentence = f"{sentence}: {type(error).__name__}: {why}"
     line = " ".join(sentence.replace("\0", " ").split())
@@ -142,7 +158,7 @@ class Theirs(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Keep the record without its traceback; one for a foreign name only where warnings are kept."""
         error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
-        if isinstance(error, CancelledError) and _CUT in str(error):
+        if isinstance(error, CancelledError) and _CUT in text_of(error):
             return False
         if isinstance(error, UnicodeDecodeError):
             record.exc_info = None

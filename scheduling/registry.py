@@ -11,6 +11,7 @@ from django.apps import apps
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from observing.logs import sentence_of
 from scheduling.context import Running
 from scheduling.domain import calls
 from scheduling.domain.calls import Retry
@@ -106,7 +107,7 @@ def find(function: Callable[..., Any] | str) -> Function:
         except (ImportError, ValueError):
             raise UnknownFunction(function=name) from None
         except Exception as error:  # whatever a module does when it is imported
-            raise BrokenFunction(function=name, why=f"{type(error).__name__}: {error}") from error
+            raise BrokenFunction(function=name, why=sentence_of(error)) from error
     if name not in _functions:
         raise UnknownFunction(function=name)
     return _functions[name]

@@ -31,6 +31,7 @@ from jobs.queries.moves import Settlement
 from live import operations as live
 from live.registry import Item
 from observing import fields
+from observing.logs import sentence_of
 from postgres import transactions
 from scheduling import context
 from scheduling import operations as crons
@@ -293,4 +294,4 @@ def _answers(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
 
 
 def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".encode(errors="replace").decode().replace("\x00", "�")
+    return sentence_of(error).encode(errors="replace").decode().replace("\x00", "�")

@@ -30,6 +30,7 @@ from django_q.signing import BadSignature, SignedPackage  # how it packs tasks, 
 from django_q.status import Stat  # what that is; reads attributes of a sentinel by their names
 from django_q.worker import worker  # the loop that calls functions, and ends after so many
 
+from observing.logs import sentence_of
 from postgres import clock, statements
 from scheduling.domain.states import Kind
 from scheduling.operations import notifications
@@ -153,7 +154,7 @@ def _check(row: Any) -> None:
 
 def _put_aside(entry: str, *, func: str, error: Exception) -> None:
     """Leave a failed task that names what could not be read, and why."""
-    why = f"{entry} cannot be read: {type(error).__name__}: {error}"
+    why = f"{entry} cannot be read: {sentence_of(error)}"
     log.error("django-q2's %s", why, exc_info=error)
     now = clock.now()
     Task.objects.create(

@@ -14,6 +14,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from core.refusal import Refusal
+from observing.logs import sentence_of
 from postgres import clock
 from scheduling import errors, guards, registry
 from scheduling.domain import calls, schedules
@@ -257,7 +258,7 @@ def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
         raise
     except Exception as error:
         log.exception("The cron %r cannot be fired, and was paused", name)
-        words = error.message if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
+        words = error.message if isinstance(error, Refusal) else sentence_of(error)
         reason = endings.storable(f"It could not be fired: {words}")
         crons.change(name, paused_at=now, pause_reason=reason[:LONGEST_REASON])
         with suppress(Refusal):  # what is wrong may be its name

@@ -14,6 +14,7 @@ import psycopg
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from core.refusal import Refusal
+from observing.logs import sentence_of
 from postgres import probe, transactions
 from postgres.errors import causes
 from scheduling.domain.states import Status
@@ -43,8 +44,7 @@ UNKNOWN = Ending(
 
 
 def failed(error: BaseException) -> Ending:
-    kind = type(error)
-    sentence = _text(f"{kind.__name__}: {_text_of(error)}", _LONGEST_ERROR)
+    kind, sentence = type(error), _text(sentence_of(error), _LONGEST_ERROR)
     trace = "".join(traceback.format_exception(error))
     name = f"{kind.__module__}.{kind.__qualname__}"
     return Ending(
@@ -91,14 +91,6 @@ def is_refused_for_now(error: BaseException) -> bool:
     """Whether `error` says that the server takes no writes now, as after a failover, or has canceled it."""
     refused = psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.QueryCanceled
     return any(isinstance(cause, refused) for cause in causes(error))
-
-
-def _text_of(error: BaseException) -> str:
-    """Its text; an exception may raise when it is asked for that."""
-    try:
-        return str(error)
-    except Exception as fault:
-        return f"its text raises {type(fault).__name__}"
 
 
 def storable(text: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from live import operations as live
+from observing.logs import sentence_of
 from scheduling import operations as scheduling
 from webhooks.domain import bodies
 from webhooks.domain.deliveries import Source
@@ -30,7 +31,7 @@ def opened(row: Any) -> tuple[Event, Any]:
 
 def sentence(error: Exception, *, ours: tuple[type[Any], ...] = (WebhooksError,)) -> str:
     """The error in words that PostgreSQL takes; one of `ours` says them itself."""
-    message = error.message if isinstance(error, ours) else f"{type(error).__name__}: {error}"
+    message = error.message if isinstance(error, ours) else sentence_of(error)
     return text(message, LONGEST_ERROR)
 
 

@@ -15,6 +15,7 @@ from jobs.domain.states import AttemptOutcome, Status
 from jobs.models import Job
 from jobs.operations import Kind, Move
 from tests import farm
+from tests.unprintable import Unprintable
 
 pytestmark = pytest.mark.django_db
 PENDING, RUNNING = Status.PENDING, Status.IN_PROGRESS
@@ -212,6 +213,14 @@ class TestWhatMovedWrites:
         assert _rows() == [f"{job.pk} in_progress"]
         assert "the hook of the kind work failed" in caplog.text
         assert "the app has a fault" in caplog.text
+
+    def test_that_raises_what_has_no_text_leaves_the_move_as_it_is(
+        self, calls: Calls, kind: Callable[..., None]
+    ) -> None:
+        kind()
+        [job], me = farm.submit(1), farm.worker()
+        calls.fails_for, calls.error = {job.pk}, Unprintable()
+        assert farm.succeed(me, farm.claim_one(me), {}) == "success"
 
     def test_of_one_that_fails_leaves_its_neighbours_told(
         self, calls: Calls, kind: Callable[..., None], caplog: pytest.LogCaptureFixture

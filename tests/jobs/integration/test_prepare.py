@@ -10,6 +10,7 @@ from jobs import kinds, operations
 from jobs.models import Attempt, Job
 from jobs.operations import Discard, Kind, Move, Prepared
 from tests import farm
+from tests.unprintable import Unprintable
 
 pytestmark = pytest.mark.django_db
 
@@ -114,7 +115,7 @@ class TestPrepare:
         assert [got.id for got in operations.claim(me, limit=4)] == [job.pk for job in jobs[4:8]]
 
     @pytest.mark.parametrize(
-        "bad", [ValueError("no\x00 \ud800 such"), {"a": object()}, {"x": float("nan")}, "x" * 1_000_001]
+        "bad", [ValueError("no\x00 \ud800 such"), Unprintable(), {"a": object()}, {"x": float("nan")}, "x" * 1_000_001]
     )
     def test_that_fails_costs_that_job_an_attempt_and_nobody_else_anything(
         self, app: App, kind: Callable[..., None], bad: Any, caplog: pytest.LogCaptureFixture

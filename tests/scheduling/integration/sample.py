@@ -13,6 +13,7 @@ from django.db import connection, transaction
 
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action, mutation
+from tests.unprintable import Unprintable
 
 
 class Broken(Exception):
@@ -307,13 +308,6 @@ def change_its_own_row() -> None:
     """Change the row that says that this function runs."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE scheduling_scheduledfunction SET priority = 5 WHERE status = 'pending'")
-
-
-class Unprintable(Exception):
-    """One that has no text."""
-
-    def __str__(self) -> str:
-        return str(1 / 0)
 
 
 @action()

@@ -45,6 +45,7 @@ class TestACronThatCannotBeFired:
             ({"overlap": "maybe"}, "'maybe' is not a valid Overlap"),
             ({"at_most": 0}, "at_most is from 1"),
             ({"function": "tests.scheduling.integration.breaks_when_imported.run"}, "RuntimeError: not today"),
+            ({"function": "tests.scheduling.integration.breaks_without_a_word.run"}, "raised Unprintable: its text"),
         ],
     )
     def test_is_paused_with_the_reason_and_the_others_fire(self, poison: dict[str, object], reason: str) -> None:

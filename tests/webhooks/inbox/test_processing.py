@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.contrib.auth.models import Group
@@ -13,6 +14,7 @@ from postgres.connections import released
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
 from tests import farm
+from tests.unprintable import Unprintable
 from tests.webhooks.inbox.support import keep_one, new, pass_time, pending, reading_by_index, receive, vacuum
 from webhooks.domain.deliveries import Source
 from webhooks.errors import WebhooksError
@@ -183,6 +185,13 @@ class TestAFailure:
                 cursor.execute(statement)
 
         handle("github", "probe", broken)
+        delivery = receive()
+        scheduling.run_due()
+        delivery.refresh_from_db()
+        assert (delivery.status, delivery.attempts) == ("failed", 1)
+
+    def test_without_a_text_is_a_failure_like_others(self, handle: Register) -> None:
+        handle("github", "probe", mock.Mock(side_effect=Unprintable))
         delivery = receive()
         scheduling.run_due()
         delivery.refresh_from_db()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jobfarm_worker import Failed, Job, Worker, heartbeats, outbox
+from tests.unprintable import Unprintable
 from tests.worker.unit.outside import FarmServer, SayNo, until, working
 
 
@@ -248,6 +249,20 @@ class TestHandler:
             await until(lambda: job.finishes)
 
         assert (job.status, job.error) == ("failed", "The farm refused the result: No: too_large.")
+
+    async def test_that_raises_what_has_no_text_fails_its_attempt_alone(self, farm: FarmServer, worker: Worker) -> None:
+        class Wordless(Failed, Unprintable):
+            __str__ = Unprintable.__str__
+
+        @worker.handler("break")
+        async def broken(job: Job) -> None:
+            raise Wordless if job.payload else Unprintable
+
+        async with working(worker):
+            jobs = [farm.submit("break", payload) for payload in ({}, {"wordless": True})]
+            await until(lambda: all(job.finishes for job in jobs))
+
+        assert ["its text raises" in str(job.error) or "str() failed" in str(job.error) for job in jobs] == [True, True]
 
     async def test_that_raises_what_is_no_exception_fails_its_attempt_alone(
         self, farm: FarmServer, worker: Worker

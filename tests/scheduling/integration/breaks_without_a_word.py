@@ -1,0 +1,3 @@
+from tests.unprintable import Unprintable
+
+raise Unprintable
