@@ -50,10 +50,6 @@ class Unreachable(FarmError, code="unreachable"):
         self.maybe_done = maybe_done
 
 
-class NoStream(Unreachable, code="no_stream"):
-    """The farm's events do not come through as a stream: something between here and there keeps them back."""
-
-
 class WaitTimeout(FarmError, code="wait_timeout"):
     """The job has not ended in time. It goes on; wait again, or cancel it."""
 

@@ -116,7 +116,7 @@ class Transport(ABC):
             response = await self._send(request)
             if self.answers.is_stream(response):
                 return response
-            raise self.answers.no_stream(response, await self._body(response))
+            raise self.answers.misfit(response, await self._body(response))
 
     async def texts(self, response: httpx.Response) -> AsyncGenerator[str, None]:
         """The text of a stream as it comes; it is closed with this generator."""

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from jobfarm_client.errors import BadOption, FarmError, NoStream, Unauthorized, Unreachable, WrongServer, refusal
+from jobfarm_client.errors import BadOption, FarmError, Unauthorized, Unreachable, WrongServer, refusal
 
 VERSION = "0.1.0"
 JOBS = "/api/v1/jobs"
@@ -122,9 +122,10 @@ class Answers:
         self.known = self.known or is_stream
         return is_stream
 
-    def no_stream(self, response: httpx.Response, body: bytes) -> FarmError:
+    def misfit(self, response: httpx.Response, body: bytes) -> FarmError:
+        """What an answer is that is no file, or no stream; a page, and whoever kept the stream back, come and go."""
         if response.is_success:
-            return NoStream()
+            return Unreachable(f"{self._url} answered {_status(response)}.")
         return self._error(response, _object(body))
 
     def _error(self, response: httpx.Response, data: dict[str, Any] | None) -> FarmError:
@@ -139,14 +140,18 @@ class Answers:
         """An answer that no farm gives: a proxy's page, another site, a redirect."""
         if response.status_code == httpx.codes.UNAUTHORIZED and not self.known:
             return Unauthorized()
-        status = f"{response.status_code} {response.reason_phrase}".strip()
         if response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE:  # from a proxy before the farm
             return refusal(status=413, data={"error": "too_large", "message": "It is too large."})
         if self.known or response.is_server_error or response.status_code == httpx.codes.TOO_MANY_REQUESTS:
-            return Unreachable(f"{self._url} answered {status}.")
+            return Unreachable(f"{self._url} answered {_status(response)}.")
         target = response.headers.get("location")
-        hint = f"it redirects to {target}" if target else f"it answered {status}"
+        hint = f"it redirects to {target}" if target else f"it answered {_status(response)}"
         return WrongServer(f"{self._url} is not the address of a job farm: {hint}.")
+
+
+def _status(response: httpx.Response) -> str:
+    kind = response.headers.get("content-type", "no type") if response.is_success else ""
+    return f"{response.status_code} {response.reason_phrase}".strip() + (kind and f" with {kind}")
 
 
 def _object(body: bytes) -> dict[str, Any] | None:

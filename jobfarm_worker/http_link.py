@@ -56,7 +56,7 @@ class HttpLink(Awaited):
 
     async def _take(self, response: httpx.Response, take: Take, *, start: int) -> None:
         if not self.answers.is_file(response):
-            raise self.answers.no_stream(response, await self._body(response))
+            raise self.answers.misfit(response, await self._body(response))
         place = start if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
         async for piece in self._in_time(response):
             await take(place, piece)

@@ -255,6 +255,11 @@ class TestWithoutStreams:
         states = [event.data["status"] for event in events if event.name == "job"]
         assert (states[0], states[-1], events[-1].data) == ("in_progress", "success", {"status": "success"})
 
+    def test_of_all_that_match_say_what_came_instead(self, server: Server, make: Make) -> None:
+        page = Own(200, b"<p>Hello.", {"Content-Type": "text/html"})
+        with proxy(server.url, lambda *_: page) as between, pytest.raises(Unreachable, match="200 OK with text/html"):
+            next(make(between.url, retry_for_s=0).events_that_match())
+
     def test_a_wait_ends_with_the_job(self, server: Server, make: Make, crew: Crew, no_stream: Own) -> None:
         with proxy(server.url, lambda _, path: no_stream if path.endswith("/events") else None) as between:
             farm = make(between.url)
