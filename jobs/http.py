@@ -2,7 +2,7 @@
 outside of Django."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
@@ -115,10 +115,7 @@ def may_wait(request: HttpRequest) -> bool:
 def repeatable(
     request: HttpRequest, user: User, key: str | None, body: BaseModel | None = None
 ) -> operations.Repeatable | None:
-    """This request, if it came with an Idempotency-Key. What it asks for is said by its path and its parsed body.
-
-    Raises InvalidJson, see `operations.repeatable`.
-    """
+    """This request, by its path and its parsed body, if it came with an Idempotency-Key. Raises InvalidJson."""
     return None if key is None else operations.repeatable(user, key, [request.path, body])
 
 
@@ -128,6 +125,12 @@ def of_form(request: HttpRequest, user: User, *more: Any) -> operations.Repeatab
     if "csrfmiddlewaretoken" not in request.POST or getattr(request, "htmx", False):
         return None
     return operations.repeatable(user, None, [request.get_full_path(), dict(request.POST.lists()), more])
+
+
+def once(request: HttpRequest, user: User, make: Callable[[], int]) -> int:
+    """The id that `make` returns; of a form that is sent again, the first one. Raises as `operations.once`."""
+    [made] = operations.done_once(of_form(request, user), lambda: [make()])
+    return made
 
 
 class Noted(HttpResponse):
@@ -299,7 +302,11 @@ def sent(request: HttpRequest, stored: Stored) -> HttpResponseBase:
     disposition = f'{"inline" if shown else "attachment"}; filename="{stored.name}"'
     storage = storages["default"]
     if isinstance(storage, Elsewhere):
-        return _redirect(storage, stored, content_type=content_type, disposition=disposition)
+        address = storage.signed_address(
+            stored.stored_as, content_type=content_type, disposition=disposition, for_s=SIGNED_FOR_S
+        )
+        # A browser that shows the file again meanwhile asks nobody; later it comes here for a fresh address.
+        return HttpResponseRedirect(address, headers={"Cache-Control": f"private, max-age={SIGNED_FOR_S - 60}"})
     return _streamed(request, stored, content_type=content_type, disposition=disposition)
 
 
@@ -316,14 +323,6 @@ def read_signed(token: str) -> tuple[int, int, str]:
     except (signing.BadSignature, ValueError) as error:
         raise LinkRanOut from error
     return job_id, attempt, name
-
-
-def _redirect(storage: Elsewhere, stored: Stored, *, content_type: str, disposition: str) -> HttpResponseBase:
-    address = storage.signed_address(
-        stored.stored_as, content_type=content_type, disposition=disposition, for_s=SIGNED_FOR_S
-    )
-    # A browser that shows the file again meanwhile asks nobody; later it comes here for a fresh address.
-    return HttpResponseRedirect(address, headers={"Cache-Control": f"private, max-age={SIGNED_FOR_S - 60}"})
 
 
 def _streamed(request: HttpRequest, stored: Stored, *, content_type: str, disposition: str) -> HttpResponseBase:

@@ -80,7 +80,7 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
             alias="jobs",
         ),
     ),
-    "Result files": (_part("jobs.http", "sent signed_path", alias="jobs_http"),),
+    "Files and forms": (_part("jobs.http", "sent signed_path once", alias="jobs_http"),),
     "Scheduled functions": (
         _part(
             _SCHEDULING,

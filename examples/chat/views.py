@@ -26,7 +26,8 @@ from core.refusal import CancelVerdict
 from examples.chat import limits, live_queries, operations, queries
 from examples.chat.domain import texts
 from examples.chat.errors import ChatError, NoSuchRoom
-from jobs.errors import InvalidValue, TooManyWaiting
+from jobs import http as jobs_http
+from jobs.errors import InvalidValue, JobsError
 from ratelimits.errors import RateLimited
 
 BIGGEST_ID = 2**63 - 1
@@ -89,7 +90,7 @@ def _action(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpRespon
             return _result(request, group_id, view(request, group_id), refused=False)
         except NoSuchRoom as refusal:
             raise Http404(refusal.message) from refusal
-        except (ChatError, AccountsError, RateLimited, TooManyWaiting) as refusal:
+        except (ChatError, AccountsError, RateLimited, JobsError) as refusal:
             return _result(request, group_id, _sentence(refusal), refused=True)
 
     return login_required(require_POST(action))
@@ -101,7 +102,9 @@ def post(request: HttpRequest, group_id: int) -> str:
     user, text = people.person(request), request.POST.get("text", "")
     request.session["chat-draft"] = text[: texts.MESSAGE_LIMIT]
     key = accounts_http.limit_key(request)
-    operations.post(group_id, text, by=user, key=key, asks="ask" in request.POST)
+    jobs_http.once(
+        request, user, lambda: operations.post(group_id, text, by=user, key=key, asks="ask" in request.POST).pk
+    )
     del request.session["chat-draft"]
     return ""
 
@@ -177,7 +180,7 @@ def _id(request: HttpRequest, name: str) -> int:
     return number if number <= BIGGEST_ID else 0  # which no message has
 
 
-def _sentence(refusal: ChatError | AccountsError | RateLimited | TooManyWaiting) -> str:
+def _sentence(refusal: ChatError | AccountsError | RateLimited | JobsError) -> str:
     if not isinstance(refusal, RateLimited):
         return refusal.message
     wait_s = max(1, math.ceil(refusal.retry_after.total_seconds()))

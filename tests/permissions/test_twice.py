@@ -21,11 +21,11 @@ Press = tuple[str, str, Fields]  # what it is, where it goes, what is sent
 
 # Who presses these again wants another one: each makes something anew, with a name or a number of its own.
 AGAIN: Final = frozenset({
-    "alerts/rules/<jobid:rule_id>/test/", "chat/<jobid:group_id>/say/", "chat/<jobid:group_id>/worker/",
+    "alerts/rules/<jobid:rule_id>/test/", "chat/<jobid:group_id>/worker/",
     "crons/<cronname:name>/<cronaction:action>/",
     "game/open/", "inbox/replays/new/", "inbox/sources/<str:name>/", "jobs/<jobid:job_id>/clone/",
     "jobs/bulk/", "outbox/<int:endpoint_id>/<slug:action>/",
-    "outbox/<int:endpoint_id>/replay/", "outbox/<int:endpoint_id>/rotate/", "outbox/new/", "translation/start/",
+    "outbox/<int:endpoint_id>/replay/", "outbox/<int:endpoint_id>/rotate/", "outbox/new/",
     "workers/connect/",
     "admin auth.User make_login_link",
     "admin outbox.Endpoint replay_dead", "admin scheduling.Cron run-now", "admin scheduling.Cron run_now",

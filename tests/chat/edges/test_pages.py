@@ -237,6 +237,14 @@ class TestButtons:
         assert post_json(client, address, text="Why?", ask="yes") == {"sentence": "", "refused": False}
         assert people.log(room) == [("user", "Hello"), ("user", "Why?"), ("assistant", "")]
 
+    def test_say_once_what_is_sent_twice_without_scripts(self, client: Client, room: Group) -> None:
+        """With scripts the page stays, and who says the same again means it."""
+        hello = {"text": "Hello", "csrfmiddlewaretoken": "of one page"}
+        assert [post_text(client, f"/chat/{room.pk}/say/", **hello) for _ in range(2)] == ["", ""]
+        assert people.log(room) == [("user", "Hello")]
+        post_json(client, f"/chat/{room.pk}/say/", **hello)
+        assert people.log(room) == [("user", "Hello")] * 2
+
     def test_keep_what_was_written_when_it_is_refused(self, client: Client, ada: User, room: Group) -> None:
         people.ask(room, ada)
         sentence = post_text(client, f"/chat/{room.pk}/say/", text="And why not?", ask="yes")

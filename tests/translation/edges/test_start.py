@@ -59,6 +59,12 @@ def test_the_flows_page_says_that_the_approval_waits_as_long_as_it_does(client: 
     assert sentence not in client.get(url).text
 
 
+def test_a_button_that_is_pressed_twice_starts_it_once(client: Client, ada: User) -> None:
+    form = {"document": "One.", "csrfmiddlewaretoken": "of one page"}
+    assert len({client.post(START, form).headers["Location"] for _ in range(2)}) == 1
+    assert Job.objects.filter(owner=ada, payload__step="split").count() == 1
+
+
 def test_a_person_who_presses_too_often_is_told(client: Client, ada: User) -> None:
     assert [start(client) for _ in range(5)][-1] == "/"
     assert (Job.objects.filter(owner=ada).count(), "translation/start" in client.get("/").text) == (60, True)
