@@ -29,7 +29,6 @@ from core import audit
 from core.refusal import existing
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
-from observing.logs import sentence_of
 from outbox import operations as outbox
 from postgres import clock
 from scheduling import context
@@ -277,8 +276,8 @@ def send(*, notification: int) -> str:
     try:
         (_mail if row.channel == Channel.MAIL else _post_webhook)(row)
     except Exception as error:
-        running = context.current()
-        record_failure(notification=row.pk, error=_reason(error), attempt=running.attempt if running else 1)
+        attempt = running.attempt if (running := context.current()) else 1
+        record_failure(notification=row.pk, error=scheduling.reason_of(error), attempt=attempt)
         raise
     record_sent(notification=row.pk)
     return "sent"
@@ -360,7 +359,3 @@ def _url(row: Notification) -> str:
 def _slack(text: str) -> str:
     """Text in which nothing is a link or a mention: Slack's three control characters are escaped."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _reason(error: Exception) -> str:
-    return error.message if isinstance(error, CannotSend) else sentence_of(error)

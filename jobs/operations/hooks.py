@@ -31,7 +31,6 @@ from jobs.queries.moves import Settlement
 from live import operations as live
 from live.registry import Item
 from observing import fields
-from observing.logs import sentence_of
 from postgres import transactions
 from scheduling import context
 from scheduling import operations as crons
@@ -280,7 +279,7 @@ def _called(call: Callable[[Sequence[OfJob]], dict[int, Any]], jobs: Sequence[Of
         with fields.about(kind=jobs[0].kind, job_id=jobs[0].job_id if len(jobs) == 1 else None):
             log.exception(failure, jobs[0].kind, ", ".join(str(job.job_id) for job in jobs))
         if len(jobs) == 1:
-            return {jobs[0].job_id: PrepareFailed(error=f"the farm could not prepare it: {_error_text(error)}")}
+            return {jobs[0].job_id: PrepareFailed(error=f"the farm could not prepare it: {crons.reason_of(error)}")}
     return {job_id: answer for job in jobs for job_id, answer in _called(call, [job], failure).items()}
 
 
@@ -291,7 +290,3 @@ def _answers(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
         if not isinstance(answer, Discard):  # what cannot be sent would cost the worker its whole claim
             payloads.encoded(answer, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
     return mine
-
-
-def _error_text(error: Exception) -> str:
-    return sentence_of(error).encode(errors="replace").decode().replace("\x00", "�")

@@ -18,7 +18,6 @@ from django.db import transaction
 from core import large_json
 from jobs import operations as jobs
 from observing import numbers
-from observing.logs import sentence_of
 from openai_api import domain
 from openai_api.domain import Call
 from openai_api.errors import CallRefused, HookFailed
@@ -97,7 +96,7 @@ class Hook:
             except Exception as error:
                 future.set_exception(error)
             except BaseException as error:  # SystemExit would end the process of whoever waits
-                future.set_exception(RuntimeError(f"it raised {sentence_of(error)}"))
+                future.set_exception(RuntimeError(f"it raised {type(error).__name__}"))
             finally:
                 self._places.release()
 

@@ -14,7 +14,6 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from core.refusal import Refusal
-from observing.logs import sentence_of
 from postgres import clock
 from scheduling import errors, guards, registry
 from scheduling.domain import calls, schedules
@@ -232,20 +231,15 @@ def _sync(declared: Declared, row: Cron | None, *, now: datetime) -> None:
         return
     columns["source"] = Source.CODE
     if row.schedule != columns["schedule"] or row.retired_at is not None:
-        columns["next_at"] = _later(declared.schedule.first(now=now), row)
+        first = declared.schedule.first(now=now)
+        # Not before what was fired already, also when the clock has gone back since.
+        columns["next_at"] = first and max(first, row.last_fire_at or first)
     crons.change(declared.name, retired_at=None, **columns)
 
 
 def columns_of(schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
     of_policy = {"missed": policy.missed, "at_most": policy.at_most, "overlap": policy.overlap}
     return {"args": dict(args), "schedule": schedule.text(), **of_policy}
-
-
-def _later(first: datetime | None, row: Cron) -> datetime | None:
-    """Not before what was fired already, also when the clock has gone back since."""
-    if first is None or row.last_fire_at is None:
-        return first
-    return max(first, row.last_fire_at)
 
 
 def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
@@ -258,8 +252,7 @@ def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
         raise
     except Exception as error:
         log.exception("The cron %r cannot be fired, and was paused", name)
-        words = error.message if isinstance(error, Refusal) else sentence_of(error)
-        reason = endings.storable(f"It could not be fired: {words}")
+        reason = f"It could not be fired: {endings.reason_of(error)}"
         crons.change(name, paused_at=now, pause_reason=reason[:LONGEST_REASON])
         with suppress(Refusal):  # what is wrong may be its name
             notifications.changed([], crons=[name])
