@@ -125,7 +125,8 @@ class Answers:
     def misfit(self, response: httpx.Response, body: bytes) -> FarmError:
         """What an answer is that is no file, or no stream; a page, and whoever kept the stream back, come and go."""
         if response.is_success:
-            return Unreachable(f"{self._url} answered {_status(response)}.")
+            kind = response.headers.get("content-type", "no type")
+            return Unreachable(f"{self._url} answered {response.status_code} {response.reason_phrase} with {kind}.")
         return self._error(response, _object(body))
 
     def _error(self, response: httpx.Response, data: dict[str, Any] | None) -> FarmError:
@@ -140,18 +141,14 @@ class Answers:
         """An answer that no farm gives: a proxy's page, another site, a redirect."""
         if response.status_code == httpx.codes.UNAUTHORIZED and not self.known:
             return Unauthorized()
+        status = f"{response.status_code} {response.reason_phrase}".strip()
         if response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE:  # from a proxy before the farm
             return refusal(status=413, data={"error": "too_large", "message": "It is too large."})
         if self.known or response.is_server_error or response.status_code == httpx.codes.TOO_MANY_REQUESTS:
-            return Unreachable(f"{self._url} answered {_status(response)}.")
+            return Unreachable(f"{self._url} answered {status}.")
         target = response.headers.get("location")
-        hint = f"it redirects to {target}" if target else f"it answered {_status(response)}"
+        hint = f"it redirects to {target}" if target else f"it answered {status}"
         return WrongServer(f"{self._url} is not the address of a job farm: {hint}.")
-
-
-def _status(response: httpx.Response) -> str:
-    kind = response.headers.get("content-type", "no type") if response.is_success else ""
-    return f"{response.status_code} {response.reason_phrase}".strip() + (kind and f" with {kind}")
 
 
 def _object(body: bytes) -> dict[str, Any] | None:

@@ -43,7 +43,6 @@ def text_of(error: object) -> str:
 
 
 def sentence_of(error: BaseException) -> str:
-    """Its class, and its text."""
     return f"{type(error).__name__}: {text_of(error)}"
 
 

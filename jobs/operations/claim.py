@@ -64,7 +64,8 @@ def claim(
         except _IsRepeat:
             return _claimed_before(worker, request) if request else []
         _count(taken)
-        if taken or not (discarded or _is_parted(worker)):
+        # Those that this worker of a member's may take may have lain in lanes where it does not look, and do no more.
+        if taken or not (discarded or (worker.owner_id is not None and lanes.part(owner_id=worker.owner_id) > 0)):
             return taken
 
 
@@ -184,11 +185,6 @@ def _whole_round(
         if before:
             raise _IsRepeat
     return _round(worker, home, steals, limit=limit, request=request, rows=rows)
-
-
-def _is_parted(worker: Worker) -> bool:
-    """Whether jobs that this worker of a member's may take lay in lanes where it does not look, and do no more."""
-    return worker.owner_id is not None and lanes.part(owner_id=worker.owner_id) > 0
 
 
 def _count(taken: Sequence[ClaimedJob]) -> None:

@@ -4,7 +4,6 @@ Rights are asked of people alone: code of the site submits as it likes (docs/adr
 """
 
 import json
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -299,7 +298,8 @@ def _check_queue(queue: str, kind: Kind | None, *, by: User) -> None:
         return
     allowed = [*([kind.queue] if kind else []), *settings.JOBFARM["MEMBER_QUEUES"]]
     if not {queue, ANY_QUEUE} & {*allowed} and not reads.has_right(by, CHOOSE):
-        raise QueueChoiceNotAllowed(right=CHOOSE, queue=queue, allowed=_listed(allowed), what=_subject(kind))
+        listed = ", ".join(dict.fromkeys(allowed)) or "its kind's own"
+        raise QueueChoiceNotAllowed(right=CHOOSE, queue=queue, allowed=listed, what=_subject(kind))
 
 
 def _check_range(value: int | str) -> None:
@@ -313,7 +313,3 @@ def _check_range(value: int | str) -> None:
 
 def _subject(kind: Kind | None) -> str:
     return f"a job of the kind {kind.name}" if kind else "a job of any kind"
-
-
-def _listed(queues: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(queues)) or "its kind's own"

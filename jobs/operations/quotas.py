@@ -13,6 +13,7 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
 
@@ -210,7 +211,8 @@ def reserved(new: Sequence[JobRecord], *, rng: random.Random) -> Sequence[JobRec
 def give_back(jobs: Iterable[Any]) -> None:
     """Put back what these took: they were not stored, or end before they used it."""
     for (name, key), group in _grouped(jobs, lambda job: (job.limit_name, job.limit_key)):
-        _give_back(name, key, sum(job.limit_count for job in group))
+        with suppress(UnknownLimit):
+            limits.give_back(name, key=key, count=sum(job.limit_count for job in group))
 
 
 def give_back_of_unstarted(jobs: Iterable[Any]) -> None:
@@ -340,10 +342,3 @@ def _waits_s(name: str, key: str | None, counts: Sequence[float]) -> list[float 
     assert answer.remaining is not None  # it was granted
     last_s = None if wait is None else wait.total_seconds()
     return reservations.waits_s(limits.config_of(name), counts, remaining=answer.remaining, last_s=last_s)
-
-
-def _give_back(name: str, key: str | None, count: float) -> None:
-    try:
-        limits.give_back(name, key=key, count=count)
-    except UnknownLimit:
-        return

@@ -139,7 +139,7 @@ def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
 def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None, new: list[Piece]) -> int:
     """What `write_output` returns of a piece, or raises, given what the statement says of it. One that was stored is
     `new`."""
-    if row is not None and _lacks_room(row, piece):
+    if row is not None and row.next_seq == piece.seq and row.fits and not row.has_room:
         # Once more where there was room after all; if others took that too, the worker is asked for the same piece
         # again, as after a gap.
         quotas.check_output(row.owner_id, piece.size)
@@ -155,10 +155,6 @@ def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None, new: list[Pie
         new.append(piece)
     next_seq: int = row.next_seq
     return next_seq
-
-
-def _lacks_room(row: moves.Row, piece: Piece) -> bool:
-    return row.next_seq == piece.seq and row.fits and not row.has_room
 
 
 def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "File[bytes]") -> ResultFile:
