@@ -26,7 +26,7 @@ def worker() -> Worker:
 
 def test_two_last_ends_at_the_same_moment_let_the_one_after_them_go(worker: Worker) -> None:
     """No sweep helps: whoever looks last sees both."""
-    for _ in range(share(1000, of=40)):
+    for _ in range(share(200, of=8)):
         *_, last = operations.submit_many([
             farm.new_job(name="a"), farm.new_job(name="b"), farm.new_job(after=["a", "b"]),
         ])  # fmt: skip

@@ -208,7 +208,7 @@ def test_a_signal_and_the_waits_for_it_at_the_same_moment_meet(worker: Worker) -
 
         return transactions.serializable(attempt)
 
-    for n in range(share(1000, of=150)):
+    for n in range(share(200, of=33)):
         job = parent_of(worker)
         farm.at_once(partial(suspend, worker, job, **MERGED), partial(sent, n))
         again = farm.claim_one(worker)

@@ -297,7 +297,7 @@ def test_what_cannot_be_waited_for_is_refused(wait: Any) -> None:
 
 class TestAtTheSameMoment:
     def test_a_signal_and_the_wait_for_it_meet(self, worker: Worker) -> None:
-        for n in range(share(1000, of=200)):
+        for n in range(share(200, of=40)):
             job = parent_of(worker)
             farm.at_once(
                 partial(suspend, worker, job, signal="approved"),
@@ -309,7 +309,7 @@ class TestAtTheSameMoment:
             farm.succeed(worker, again)
 
     def test_a_signal_and_the_end_of_its_time_are_one_of_both(self, worker: Worker) -> None:
-        for n in range(share(1000, of=200)):
+        for n in range(share(200, of=40)):
             job = waiting(worker, timeout_s=60)
             Suspension.objects.update(until=farm.now())
             farm.at_once(partial(operations.signal, job.id, "approved", n, by=None), operations.sweep)
@@ -320,7 +320,7 @@ class TestAtTheSameMoment:
             farm.succeed(worker, again)
 
     def test_the_end_of_a_child_and_of_the_time_let_go_once(self, worker: Worker) -> None:
-        for _ in range(share(1000, of=100)):
+        for _ in range(share(400, of=40)):
             job = parent_of(worker)
             child = child_of(worker, job, 0)
             suspend(worker, job, children=[child], timeout_s=60)

@@ -24,7 +24,7 @@ def worker() -> Worker:
 
 def test_a_suspend_at_the_moment_of_the_ends_of_its_children_goes_on_once(worker: Worker) -> None:
     """No sweep helps."""
-    for _ in range(share(1000, of=200)):
+    for _ in range(share(250, of=50)):
         parent = parent_of(worker)
         children = [child_of(worker, parent, n) for n in range(2)]
         jobs = operations.claim(worker, limit=9)
@@ -39,7 +39,7 @@ def test_a_suspend_at_the_moment_of_the_ends_of_its_children_goes_on_once(worker
 
 
 def test_a_suspend_against_a_cancel_leaves_nothing_that_lives(worker: Worker) -> None:
-    for _ in range(share(1000, of=100)):
+    for _ in range(share(200, of=20)):
         parent = parent_of(worker)
         children = [child_of(worker, parent, n) for n in range(2)]
         [answer, canceled] = farm.at_once(
