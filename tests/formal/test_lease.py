@@ -64,7 +64,7 @@ def _search(folder: Path, *claims: str, change: str | None = None) -> list[str]:
     """What the searches over all states print, one for each claim; weak fairness: a process that can always go on
     does at last. A search that stops at its first error is short: optimizing it would take longer than it runs."""
     (folder / "model.pml").write_text(("" if change is None else f"#define {change}\n") + MODEL.read_text())
-    compiler = ["gcc", "-O0" if change else "-O1", "-w", "-DCOLLAPSE", "-DNFAIR=4", "-o", "pan", "pan.c"]
+    compiler = ["gcc", "-O0" if change else "-O2", "-w", "-DNFAIR=4", "-o", "pan", "pan.c"]
     for command in (["spin", "-a", "model.pml"], compiler):
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     search = [str(folder / "pan"), "-m1000000"]
