@@ -11,7 +11,7 @@ import httpx
 
 from tests import forkserver
 from tests.farm import until
-from tests.operations import postgresqls
+from tests.operations import migrated, postgresqls
 from tests.ports import free_port
 
 MAKE = """
@@ -29,8 +29,7 @@ class Fleet:
     """A farm on both servers, whichever takes writes: web, janitor, clusters and a worker."""
 
     def __init__(self, url: str, data: Path, stack: ExitStack) -> None:
-        done = postgresqls.manage(url, data, "migrate", "--verbosity=0")
-        assert done.returncode == 0, done.stderr
+        migrated.migrate(url, data)
         made = postgresqls.manage(url, data, "shell", "--no-imports", "-c", MAKE)
         assert made.returncode == 0, made.stderr
         token, key = json.loads(made.stdout)

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from tests import forkserver
-from tests.operations import postgresqls
+from tests.operations import migrated, postgresqls
 from tests.operations.postgresqls import DEBIAN_15, Server
 from tests.ports import free_port
 
@@ -76,8 +76,7 @@ class Farm:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the migrated database `farm`, which each test copies."""
     with postgresqls.primary(DEBIAN_15) as running:
-        done = postgresqls.manage(postgresqls.url(running), tmp_path_factory.mktemp("data"), "migrate", "--verbosity=0")
-        assert done.returncode == 0, done.stderr
+        migrated.migrate(postgresqls.url(running), tmp_path_factory.mktemp("data"))
         yield running
 
 

@@ -17,7 +17,7 @@ from jobfarm.health import UNREACHABLE
 from jobfarm.one_hop import THREADS
 from tests import forkserver
 from tests.farm import until
-from tests.operations import postgresqls
+from tests.operations import migrated, postgresqls
 from tests.operations.postgresqls import DEBIAN_15, Server
 from tests.ports import free_port
 
@@ -35,8 +35,7 @@ class Farm:
         self.server = server
         self._data, self._stack = data, stack
         url = postgresqls.url(server)
-        done = postgresqls.manage(url, data, "migrate", "--verbosity=0")
-        assert done.returncode == 0, done.stderr
+        migrated.migrate(url, data)
         self.environment = os.environ | {"DATABASE_URL": url, "JOBFARM_DATA": str(data), "SECRET_KEY": "of-a-test" * 8}
         self.environment |= {"SCHEDULING_GRACE_S": "1", "JOBFARM_METRICS_TOKEN": TOKEN}
         self.environment.pop("DATABASE_DIRECT_URL", None)

@@ -10,7 +10,7 @@ import pytest
 
 from postgres import embedded
 from tests import documented
-from tests.operations import postgresqls
+from tests.operations import migrated, postgresqls
 from tests.operations.postgresqls import DEBIAN_15, Server
 
 ARCHIVING, COPYING, RECOVERY = documented.blocks("point-in-time.md")
@@ -54,7 +54,7 @@ def test_a_farm_comes_back_as_it_was_a_second_before_its_disaster(programs: Path
         _owned(backups / "wal", like=backups)
         with postgresqls.primary(programs, configuration=archive) as server:
             url = postgresqls.url(server)
-            _do(url, tmp_path, "migrate", "--verbosity=0")
+            migrated.migrate(url, tmp_path, programs=programs)
             server.run(*shlex.split(_in_place(COPYING, backups)))
             _do(url, tmp_path, "shell", "--no-imports", "-c", BEFORE)
             moment = _ask(url, "SELECT now()::text")

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from postgres import embedded
-from tests.operations import postgresqls
+from tests.operations import migrated, postgresqls
 from tests.operations.postgresqls import DEBIAN_15, Server
 
 pytestmark = pytest.mark.landing
@@ -40,10 +40,9 @@ def contents(url: str) -> dict[str, list[str]]:
         }
 
 
-def farm_on(url: str, data: Path) -> None:
+def farm_on(url: str, data: Path, programs: Path) -> None:
     """Tables, the rows of the migrations, and a user whose name is what a careless filter would drop."""
-    done = postgresqls.manage(url, data, "migrate", "--verbosity=0")
-    assert done.returncode == 0, done.stderr
+    migrated.migrate(url, data, programs=programs)
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE odd (line text)")
         connection.execute("INSERT INTO odd VALUES ('SET transaction_timeout = 0;')")
@@ -53,7 +52,7 @@ class TestBackup:
     @pytest.mark.parametrize("origin", [15, 16, 18])
     def test_comes_back_on_15_16_and_18(self, origin: int, servers: dict[int, Server], tmp_path: Path) -> None:
         source, backup = database(servers[origin], "source"), str(tmp_path / "backup")
-        farm_on(source, tmp_path)
+        farm_on(source, tmp_path, servers[origin].programs)
         done = postgresqls.manage(source, tmp_path, "backup", backup)
         assert done.returncode == 0, done.stderr
         for major in (15, 16, 18):
@@ -65,7 +64,7 @@ class TestBackup:
     def test_is_of_the_primary_though_a_standby_is_named_first(self, tmp_path: Path) -> None:
         """The standby's copy of the database is stopped at its birth: only the primary has the row."""
         with postgresqls.primary(DEBIAN_15) as primary, postgresqls.standby(primary) as standby:
-            farm_on(postgresqls.url(primary), tmp_path)
+            farm_on(postgresqls.url(primary), tmp_path, DEBIAN_15)
             with psycopg.connect(postgresqls.url(standby), autocommit=True) as connection:
                 connection.execute("SELECT pg_wal_replay_pause()")
             with psycopg.connect(postgresqls.url(primary)) as connection:

@@ -14,7 +14,7 @@ import pytest
 from scheduling.operations.clusters import SILENT_S
 from tests import forkserver
 from tests.farm import until
-from tests.operations import postgresqls
+from tests.operations import migrated, postgresqls
 from tests.operations.postgresqls import DEBIAN_15, Server
 
 LONGER_S = SILENT_S + 4  # than anybody may be silent
@@ -26,8 +26,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     """A server of its own with two clusters for mutations and one for actions on it."""
     with postgresqls.primary(DEBIAN_15) as running, ExitStack() as stack:
         url = postgresqls.url(running)
-        done = postgresqls.manage(url, tmp_path, "migrate", "--verbosity=0")
-        assert done.returncode == 0, done.stderr
+        migrated.migrate(url, tmp_path)
         variables = os.environ | {"DATABASE_URL": url, "JOBFARM_DATA": str(tmp_path), "SECRET_KEY": "of-a-test" * 8}
         for place, role in enumerate(ROLES):
             log = stack.enter_context((tmp_path / f"cluster-{place}.log").open("wb"))
