@@ -18,6 +18,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.fuzz.effort import effort
 
 WITHIN_S = 20  # an answer that takes longer is a stall
+SILENT_S = 1  # an event stream that says nothing for so long may say nothing for ever
 CHECKS: list[Any] = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
@@ -37,9 +38,16 @@ def check(url: str, known: Known, *, mode: str) -> int:
     schema = schemathesis.openapi.from_url(f"{url}/api/v1/openapi.json")
     calls: list[Any] = [result.ok() for result in schema.get_all_operations()]  # type: ignore[union-attr]  # it raises
     with requests.Session() as session:
+        session.hooks["response"].append(_hear_no_silence)
         for call in calls:
             _try(call, known, session, GenerationMode(mode))
     return len(calls)
+
+
+def _hear_no_silence(answer: requests.Response, **_: Any) -> None:
+    """Its head came in time. What an event stream says at once is read and checked; its silence took 20 s of each."""
+    if answer.headers.get("Content-Type", "").startswith("text/event-stream") and answer.raw.connection is not None:
+        answer.raw.connection.sock.settimeout(SILENT_S)
 
 
 def _try(call: Any, known: Known, session: requests.Session, mode: GenerationMode) -> None:
