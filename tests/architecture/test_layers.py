@@ -85,8 +85,8 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             module.write(f"\n{line}\n")
     result = _lint(copy)
     assert result.returncode == 1
-    _, *said = re.split(r"^(.+)\n-+\n", result.stdout.partition("Broken contracts")[2], flags=re.MULTILINE)
-    return dict(zip(said[::2], said[1::2], strict=True))
+    _, *reports = re.split(r"^(.+)\n-+\n", result.stdout.partition("Broken contracts")[2], flags=re.MULTILINE)
+    return dict(zip(reports[::2], reports[1::2], strict=True))
 
 
 class TestTheContract:
@@ -100,4 +100,4 @@ class TestTheContract:
         if (package := imported.partition(".")[0]) not in PACKAGES:
             imported = package  # of somebody else's no more is known
         words = f"{module} -> {imported} " if line else module
-        assert any(contract in name and words in said for name, said in broken.items()), broken
+        assert any(contract in name and words in report for name, report in broken.items()), broken

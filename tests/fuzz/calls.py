@@ -38,13 +38,13 @@ def check(url: str, known: Known, *, mode: str) -> int:
     schema = schemathesis.openapi.from_url(f"{url}/api/v1/openapi.json")
     calls: list[Any] = [result.ok() for result in schema.get_all_operations()]  # type: ignore[union-attr]  # it raises
     with requests.Session() as session:
-        session.hooks["response"].append(_hear_no_silence)
+        session.hooks["response"].append(_limit_silence)
         for call in calls:
             _try(call, known, session, GenerationMode(mode))
     return len(calls)
 
 
-def _hear_no_silence(answer: requests.Response, **_: Any) -> None:
+def _limit_silence(answer: requests.Response, **_: Any) -> None:
     """Its head came in time. What an event stream says at once is read and checked; its silence took 20 s of each."""
     if answer.headers.get("Content-Type", "").startswith("text/event-stream") and answer.raw.connection is not None:
         answer.raw.connection.sock.settimeout(SILENT_S)
