@@ -6,6 +6,7 @@ import pytest
 from django.apps import apps
 from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
+from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 
 from jobfarm import administration
@@ -65,6 +66,18 @@ class TestTheGroups:
         assert "auth.add_user" in rights(administration.READERS)
         create_groups("--reset")
         assert create_groups()[0] == "operators (read only): as it should be."
+
+    def test_keep_what_they_have_of_apps_that_are_not_installed_here(self) -> None:
+        """`make run` brings the examples along, and a command in a second terminal does not."""
+        create_groups()
+        elsewhere = ContentType.objects.create(app_label="elsewhere", model="message")
+        further = Permission.objects.create(codename="view_message", name="x", content_type=elsewhere)
+        group = Group.objects.get(name=administration.READERS)
+        group.permissions.add(further)
+        assert create_groups("--reset")[0] == "operators (read only): as it should be."
+        assert administration.READERS in administration.unchanged_groups()
+        administration.extend([administration.READERS])
+        assert further in group.permissions.all()
 
 
 def upgrade() -> None:
