@@ -140,8 +140,8 @@ def _invalid(faults: Any) -> Answer:
 
 
 def _fault(fault: Mapping[str, Any]) -> dict[str, str]:
-    # django-ninja's path begins with the part of the request and the name of our argument.
-    steps = [str(step) for step in fault["loc"] if step not in {"body", "query", "filters", "path", "header"}]
+    # django-ninja's path begins with the part of the request and the name of our argument, which a field may have too.
+    steps = [*map(str, fault["loc"][2 if fault["loc"][:2] in {("body", "body"), ("query", "filters")} else 1 :])]
     if fault["type"] != "extra_forbidden" and _TYPE.match(steps[-1] if steps else ""):
         steps.pop()  # which of several types it did not have
     why = "there is no such field" if fault["type"] == "extra_forbidden" else str(fault["msg"])

@@ -103,4 +103,4 @@ def _done(request: HttpRequest, bulk_id: int, action: Callable[..., Bulk]) -> pr
 
 
 def _shown(request: HttpRequest, bulk_id: int) -> protocol.BulkState:
-    return protocol.state(existing(bulks.seen(bulk_id, by=_user(request)), NotFound()))
+    return protocol.state(existing(bulks.seen(bulk_id, by=_user(request)), NotFound("There is no such bulk action.")))

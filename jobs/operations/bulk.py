@@ -236,7 +236,7 @@ def _own(bulk_id: int, *, by: User) -> Bulk:
     """The locked bulk, for who asked for it and for whoever runs the farm."""
     bulk = bulks.find(bulk_id, lock=True)
     if bulk is None or not (bulk.by_id == by.pk or bulks.reaches_all(by)):
-        raise NotFound
+        raise NotFound("There is no such bulk action.")
     return bulk
 
 

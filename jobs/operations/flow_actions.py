@@ -74,5 +74,5 @@ def _owner(flow_id: int, *, by: User | None) -> User | None:
     if by is None:
         return None
     if not reads.visible_to(by).filter(flow_id=flow_id).exists():
-        raise NotFound
+        raise NotFound("There is no such flow.")
     return None if bulks.reaches_all(by) else by

@@ -45,7 +45,7 @@ def create_view_token(
 @transactions.retried
 def revoke_view_token(token_id: int, *, by: User) -> None:
     """Make a view token of this person's worthless at once, on open streams too. Raises NotFound."""
-    token = existing(ViewToken.objects.filter(pk=token_id, by=by).first(), NotFound())
+    token = existing(ViewToken.objects.filter(pk=token_id, by=by).first(), NotFound("There is no such view token."))
     audit.record(by, token, f"{token} revoked")
     token.delete()
     live.touch(f"user:{by.pk}")

@@ -226,7 +226,7 @@ def seen(flow_id: int, *, viewer: int) -> Seen:
     """Of the jobs that a person may see, or (0) all. Raises NotFound where there is none."""
     rows = statements.load("jobs", "flow").run({"flow": flow_id, "viewer": viewer, "behind": BEHIND})
     if not rows:
-        raise NotFound
+        raise NotFound("There is no such flow.")
     holders = {row.place_id: row.id for row in rows}
     after = {row.id: [holders.get(place, place) for place in row.before] for row in rows}
     depths = flows.depths(after, {row.id: row.depth for row in rows})

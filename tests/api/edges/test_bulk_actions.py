@@ -128,3 +128,16 @@ def test_jobs_of_a_group_are_seen_and_not_changed(call: Call, ada: User) -> None
         person.groups.add(club)
     farm.submit(1, "chat", owner=User.objects.get(username="bob"), group=club, tags=["club"])
     assert call(status=201, action="cancel", filters={"tag": "club"})["matched"] == 0
+
+
+def test_what_is_wrong_with_filters_is_named_as_theirs(call: Call) -> None:
+    missing = call(status=422, action="cancel")
+    assert missing["message"] == "filters: field required."
+    misspelled = call(status=422, action="cancel", filters={"tga": "nightly"})
+    assert misspelled["message"] == "filters.tga: there is no such field."
+
+
+@looped("path", ["", "/begin", "/stop", "/undo"])
+def test_one_that_does_not_exist_is_named_as_what_it_is(client: httpx.Client, path: str) -> None:
+    answer = client.request("POST" if path else "GET", f"{PATH}/{10**9}{path}")
+    assert (answer.status_code, answer.json()["message"]) == (404, "There is no such bulk action.")

@@ -92,6 +92,8 @@ def test_a_flow_is_tried_again_from_one_job_on(ada: User) -> None:
     assert call(ada, f"{flow}/retry", {"from": right["id"]}).json()["error"] == "already_retried"
     assert call(ada, f"{flow}/retry", {"from": 10**9}).status_code == 404
     assert call(ada, f"{flow}/retry", {"form": 7}).json()["error"] == "invalid"
+    for wrong in ("flows/999999", "flows/999999/retry"):
+        assert call(ada, wrong, {} if "retry" in wrong else None).json()["message"] == "There is no such flow."
 
 
 def test_a_flow_is_canceled_whole_by_who_may(ada: User) -> None:
