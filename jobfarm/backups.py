@@ -95,7 +95,7 @@ def restore(folder: Path) -> Note:
     _check_whole(folder, note)
     if connection.introspection.table_names():
         name = connection.settings_dict["NAME"]
-        into = "Restore into a new one: an earlier JOBFARM_DATA, or createdb."
+        into = "Restore into a new one: an empty JOBFARM_DATA, or createdb."
         raise BackupError(f"The database {name} is not empty. {into}")
     _take_key(folder)
     programs.fill(folder / DUMP)

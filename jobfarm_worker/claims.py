@@ -85,7 +85,7 @@ class Claims:
         pause_s = self._outages.failed(within_s=self._longest_pause_s(now_s))
         if isinstance(error, Refused):
             pause_s = max(pause_s, error.retry_after_s)
-        log.warning("no work from %s: %s Asking again in %.1f s.", self._options.url, error, pause_s)
+        log.warning("no work from %s, asking again in %.1f s: %s", self._options.url, pause_s, error)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stop.wait(), pause_s)
 

@@ -63,17 +63,13 @@ class Options:
 
 
 def written_labels(texts: Iterable[str]) -> dict[str, str]:
-    """The labels of a command line, each as `vram=24`; raises BadOption."""
-    pairs = [text.partition("=") for text in texts]
-    for name, sign, _ in pairs:
-        if not sign:
-            raise BadOption(f"A label is such as vram=24 or region=home, not {name}.")
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    """The labels of a command line, each as `vram=24`; the Options refuse others."""
+    return {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in texts)}
 
 
 def _label(name: str, value: str) -> str:
     """The value of a label as a farm takes it (docs/labels.md)."""
     is_value = 0 < len(value) <= LONGEST_LABEL and value.isprintable() and "|" not in value and value[0] not in "<>="
     if not _LABEL.fullmatch(name) or not is_value:
-        raise BadOption(f"A label is such as vram=24 or region=home, not {name}={value}.")
+        raise BadOption(f"A label is such as vram=24, its name of a-z 0-9 _ . -, not {name}={value}.")
     return value

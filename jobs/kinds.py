@@ -67,4 +67,4 @@ def check_limit(kind: Kind, *, find: Callable[[str], Config] = limits.find) -> N
     try:
         possible(find(kind.limit), count=kind.limit_count, reserve=True)
     except RateLimitsError as refusal:
-        raise InvalidValue(field="limit", why=refusal.message) from refusal
+        raise InvalidValue(field="limit", why=refusal.message.rstrip(".")) from refusal

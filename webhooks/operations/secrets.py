@@ -29,7 +29,7 @@ from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from postgres import clock
 from webhooks.domain.deliveries import Source
-from webhooks.errors import BadEnvelope, BadSecret, BadSignature, CannotOpen, NotFound, Undeliverable
+from webhooks.errors import BadEnvelope, BadSecret, BadSignature, CannotOpen, NoSecret, NotFound, Undeliverable
 from webhooks.models import SandboxToken, Secret
 from webhooks.sources import configs
 from webhooks.sources.requests import Key
@@ -110,8 +110,8 @@ def rotate(
 
 
 def newest(source: Source) -> str:
-    """The secret to sign a test delivery with. Raises NotFound, CannotOpen."""
-    row = existing(live_secrets().filter(source=source).first(), NotFound(resource=f"secret of {source}"))
+    """The secret to sign a test delivery with. Raises NoSecret, CannotOpen."""
+    row = existing(live_secrets().filter(source=source).first(), NoSecret(source=source))
     return unseal(row.sealed, source=source)
 
 
@@ -183,7 +183,7 @@ def send(
     """Sign these bytes as the sender would and post them to the source's address; what that answered.
 
     `event_type` matters where the sender names it outside of the body: GitHub in a header, Confluence in the address.
-    `base_url` is where the farm answers (settings.WEBHOOKS["OWN_URL"]). Raises NotFound (no secret), CannotOpen,
+    `base_url` is where the farm answers (settings.WEBHOOKS["OWN_URL"]). Raises NoSecret, CannotOpen,
     BadEnvelope (no header holds the type), and Undeliverable when nothing answers there.
     """
     import httpx  # noqa: PLC0415 (0.1 s, which no process need spend when it starts)

@@ -66,7 +66,7 @@ class TestSend:
 
     def test_that_is_not_taken_says_so(self, server: Server, tmp_path: Path) -> None:
         file = write(tmp_path, {"type": "x"})
-        with pytest.raises(CommandError, match="There is no such secret of clerk"):
+        with pytest.raises(CommandError, match=r"no secret yet.*webhooks secret add clerk"):
             run("send", "clerk", "x", file, "--url", server.url)
         run("secret", "add", "clerk")
         with pytest.raises(CommandError, match="cannot be read: No such file"):
@@ -79,6 +79,12 @@ class TestSend:
 
 
 class TestSecrets:
+    def test_of_a_source_that_is_none_are_refused_with_the_names_of_those_that_are(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(CommandError, match="choose from 'clerk', 'github', "):
+            run("secret", "add", "nobody")
+
     def test_are_made_up_and_printed_alone_on_the_last_line(self) -> None:
         first, _, secret = run("secret", "add", "clerk", "--name", "production")
         row = Secret.objects.get()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -54,6 +55,8 @@ class TestOptions:
             ([*URL, "--key", "k"], "Which jobs?"),
             ([*URL, "--key", "k", "--handler", "nonsense"], "There is no handler 'nonsense'"),
             ([*URL, "--key", "k", "--handler", "chat", "--concurrency", "0"], "at least one job"),
+            ([*URL, "--key", "k", "--handler", "chat", "--label", "vram"], "A label is such as vram=24"),
+            ([*URL, "--key", "k", "--handler", "chat", "--label", "VRAM=24"], "its name of a-z 0-9"),
             ([*URL, "--key-file", "/no/such/file", "--handler", "chat"], "cannot be read"),
             ([*URL, "--key", "k", "--handler", "chat", "--handler", "chat-demo"], "Two handlers"),
         ],
@@ -86,6 +89,12 @@ class TestProcess:
             code, output = await ended(child)
         sentence = "jobfarm_worker: The farm does not accept this key: it is wrong or was revoked.\n"
         assert (code, output) == (1, sentence)
+
+    async def test_without_a_farm_says_when_it_asks_again_and_why(self) -> None:
+        async with process(*URL, "--handler", HANDLERS, "--transport", "http") as child:
+            assert child.stdout is not None
+            line = (await asyncio.wait_for(child.stdout.readline(), 15)).decode()
+        assert re.search(r"no work from http://127.0.0.1:9, asking again in \d\.\d s: All connection", line), line
 
     async def test_logs_which_job_a_line_of_a_handler_is_about(self, farm: FarmServer) -> None:
         job = farm.submit("talk", 32)

@@ -30,11 +30,8 @@ class Command(BaseCommand):
         token = words.add_parser("token", help="bearer tokens of sandboxes").add_subparsers(
             dest="action", required=True
         )
-        for action, description in (
-            ("add", "print a new token, shown this once"),
-            ("revoke", "revoke all of a sandbox"),
-        ):
-            token.add_parser(action, help=description).add_argument("sandbox")
+        token.add_parser("add", help="print a new token, shown this once").add_argument("sandbox")
+        token.add_parser("revoke", help="revoke all of a sandbox").add_argument("sandbox")
 
     def handle(self, *, word: str, **options: Any) -> None:
         action = options.get("action")
@@ -44,7 +41,7 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
 
     def _add_send(self, parser: ArgumentParser) -> None:
-        parser.add_argument("source", choices=list(Source))
+        parser.add_argument("source", choices=[*map(str, Source)])
         parser.add_argument("event", help="its type, which GitHub and Confluence name outside the body")
         parser.add_argument("file", help="the body, byte for byte; - reads it from standard input")
         parser.add_argument("--id", dest="delivery_id", help="the delivery id (a new one)")
@@ -56,17 +53,17 @@ class Command(BaseCommand):
             ("rotate", "add a secret, and retire the others after a while"),
         ):
             parser = actions.add_parser(action, help=description)
-            parser.add_argument("source", choices=list(Source))
+            parser.add_argument("source", choices=[*map(str, Source)])
             parser.add_argument("--name", default="", help="where it is used, for people")
             parser.add_argument("--stdin", action="store_true", help="read the sender's secret from standard input")
             if action == "rotate":
                 parser.add_argument("--grace", type=float, default=24.0, metavar="HOURS", help="(24)")
         parser = actions.add_parser("retire", help="stop accepting a secret")
-        parser.add_argument("source", choices=list(Source))
+        parser.add_argument("source", choices=[*map(str, Source)])
         parser.add_argument("fingerprint", help="as `secret list` shows it")
         parser.add_argument("--grace", type=float, default=0.0, metavar="HOURS", help="(0: at once)")
         actions.add_parser("list", help="the live ones, by fingerprint").add_argument(
-            "source", nargs="?", choices=list(Source)
+            "source", nargs="?", choices=[*map(str, Source)]
         )
 
     def _send(self, *, source: str, event: str, file: str, **options: Any) -> None:
