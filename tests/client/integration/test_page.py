@@ -82,7 +82,9 @@ def test_the_site(shell: Shell, ada: User, tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "__init__.py").touch()
     (tmp_path / "letters" / "tasks.py").write_text(TASKS)
-    shell.environment["JOBFARM_KEY"] = shell.run("sh", "-e", "-c", OF_THE_FARM).splitlines()[-1]
+    (tmp_path / "farm").mkdir()
+    on_the_farm = Shell(tmp_path / "farm", checkout=True)
+    shell.environment["JOBFARM_KEY"] = on_the_farm.run("sh", "-e", "-c", OF_THE_FARM).splitlines()[-1]
     assert shell.run("sh", "-e", "-c", OF_THE_SITE).splitlines()[-1] == "Dear Ada"
     assert Job.objects.get().owner == ada
 
