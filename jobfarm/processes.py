@@ -51,7 +51,7 @@ for name in packages:
 if files and not os.access(files, os.R_OK | os.W_OK | os.X_OK):
     sys.exit(f"it may not write into {files}")
 """
-_REMEDY: Final = "Put the farm where others may read it (/opt/jobfarm, say), or start it as another user."
+_REMEDY: Final = "Put what lies there where others may read it (/opt/jobfarm, say), or start the farm as another user."
 
 
 @dataclass(slots=True, kw_only=True)

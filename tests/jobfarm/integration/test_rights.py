@@ -95,7 +95,8 @@ class TestRoot:
         complaint = complaint_of(opened(place) | {what: closed / what})
         assert complaint.startswith("The web process keeps root's rights: user ")
         assert sentence.format(closed=closed) in complaint
-        assert complaint.endswith("or start it as another user.")
+        assert "Put what lies there where" in complaint
+        assert complaint.endswith("or start the farm as another user.")
 
     def test_says_nothing_where_all_is_open_or_files_are_in_a_bucket(
         self, monkeypatch: pytest.MonkeyPatch, place: Path, complaint_of: Complaint
