@@ -365,7 +365,7 @@ def _opened(stored: Stored) -> "File[bytes]":
     try:
         return default_storage.open(stored.stored_as)
     except FileNotFoundError:
-        raise NotFound from None
+        raise NotFound("There is no such file.") from None
 
 
 def _part(request: HttpRequest, stored: Stored, etag: str) -> files.Span | None:

@@ -178,7 +178,7 @@ def pictures(job_id: int, *, attempt: int) -> list[str]:
 
 def result_file(job_id: int, *, name: str, attempt: int) -> ResultFile:
     """A file that this attempt handed in, for `jobs.http.sent` and `jobs.http.signed_path`. Raises NotFound."""
-    return existing(file(job_id, name=name, attempt=attempt), NotFound())
+    return existing(file(job_id, name=name, attempt=attempt), NotFound("There is no such file."))
 
 
 def _ran_s(job: Job) -> float:

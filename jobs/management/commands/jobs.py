@@ -51,6 +51,8 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
 
     def _list(self, options: dict[str, Any]) -> None:
+        if options["limit"] < 1:
+            raise CommandError("--limit takes a number from 1 on.")
         jobs = Job.objects.filter(with_status(options["status"])) if options["status"] else Job.objects.all()
         jobs = jobs.filter(queue=options["queue"]) if options["queue"] else jobs
         for job in jobs.order_by("-pk")[: options["limit"]]:

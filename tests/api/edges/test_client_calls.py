@@ -192,6 +192,7 @@ class TestLook:
         document = client.get(f"/api/v1/jobs/{job.pk}").json()
         url = f"/api/v1/jobs/{job.pk}/files/p.png"
         assert document["files"] == [{"name": "p.png", "size": 3, "url": url}]
+        assert client.get(f"{url}x").json()["message"] == "There is no such file."
         assert (document["status"], document["result"], document["error"], document["worker"], document["attempt"]) == (
             "success",
             [1],
