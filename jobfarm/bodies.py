@@ -58,11 +58,11 @@ _NOT_READ: Final = (TooLarge, TooSlow, TooMany)
 
 class BoundedBodies:
     """Answers 413 to a body over the limit (by its Content-Length at once, else as soon as too much has come), 429 to
-    one too many that is half sent, 408 to one that does not come."""
+    one too many that is `half_sent`, 408 to one that does not come."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, *, half_sent: Counter[str]) -> None:
         self._app = app
-        self._half_sent: Counter[str] = Counter()
+        self._half_sent = half_sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = _limit(scope)

@@ -5,6 +5,7 @@ import gc
 import logging
 import resource
 import signal
+from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from types import FrameType
@@ -12,7 +13,7 @@ from typing import Any, Final, cast
 
 from django.conf import settings
 
-from core.asgi import Receive, Scope, Send
+from core.asgi import App, Receive, Scope, Send
 from jobfarm import refusals
 from jobfarm.bodies import BoundedBodies
 from jobfarm.one_hop import OneHop
@@ -21,14 +22,16 @@ from jobs.routing import WORKER_SOCKET, WorkerSocket
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.presence import Beats, Seen
 from jobs.waiting.requests import Handler
-from jobs.waiting.wrapper import Waiting
+from jobs.waiting.wrapper import ADDRESSES, Waiting
 from live import configuration, hub
 from live import routing as live
 from observing import numbers
+from openai_api.domain import ADDRESS as OPENAI
 from openai_api.waiting.calls import OpenAICalls
 from postgres import by_loop, descriptors
 from postgres.deadline import end_within
 from webhooks.http.ingress import Webhooks
+from webhooks.sources.configs import PATHS
 
 logger = logging.getLogger("jobfarm")
 LIVE_SOCKET: Final = "/ws/live/"
@@ -78,9 +81,14 @@ class Running:
         self._notifier: Notifier | None = None
         self._ending: asyncio.Task[None] | None = None
         handler = cast("Handler", django)
+        half_sent: Counter[str] = Counter()
         waiting = Waiting(handler, notifier=self.notifier, stopping=self._stopping)
-        calls = BoundedBodies(OpenAICalls(waiting, handler, stopping=self._stopping))
-        self._http = Observed(Webhooks(calls))
+        calls = OpenAICalls(handler, stopping=self._stopping)
+        self._waiting, self._calls, self._pages = (
+            BoundedBodies(app, half_sent=half_sent) for app in (waiting, calls, handler)
+        )
+        self._webhooks = Webhooks()  # with bounds of its own
+        self._observed = Observed(self._serve_http)
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,
             WORKER_SOCKET: WorkerSocket(notifier=self.notifier, seen=self._seen, refuse=refusals.problem),
@@ -99,7 +107,7 @@ class Running:
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._observed(scope, receive, send)
             return
         socket = self._sockets.get(scope["path"].removeprefix(scope.get("root_path", "")))
         if socket is None:
@@ -109,6 +117,17 @@ class Running:
             label = "browsers' sockets" if socket is live.application else "workers' sockets"
             with numbers.OPEN.labels(label).track_inprogress():
                 await LoggedSocket(socket)(scope, receive, send)
+
+    async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        app: App = self._pages
+        if path in PATHS:
+            app = self._webhooks
+        elif path.startswith(OPENAI):
+            app = self._calls
+        elif ADDRESSES.fullmatch(path):
+            app = self._waiting
+        await app(scope, receive, send)
 
     def begin_to_stop(self) -> None:
         """Send home whoever waits. Servers wait for open requests before they stop the application."""

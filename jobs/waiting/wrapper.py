@@ -1,4 +1,4 @@
-"""The thin ASGI wrapper around Django: two calls wait here, all others go straight through."""
+"""The calls of jobs that wait, outside of Django: claims, and those that follow events."""
 
 import asyncio
 import re
@@ -14,11 +14,11 @@ from jobs.waiting.notifier import Notifier
 from jobs.waiting.requests import Django, Handler, Places
 
 _CLAIM: Final = f"{API}/worker/claim"
-_EVENTS: Final = re.compile(rf"{re.escape(API)}/(?:jobs/(?:[0-9]{{1,19}}/)?)?events")
+ADDRESSES: Final = re.compile(rf"{API}/(?:worker/claim|(?:jobs/(?:[0-9]{{1,19}}/)?)?events)")
 
 
 class Waiting:
-    """Serves HTTP for Django. `notifier` gives the process's notifier, made when it is first wanted."""
+    """Serves ADDRESSES. `notifier` gives the process's notifier, made when it is first wanted."""
 
     def __init__(self, handler: Handler, *, notifier: Callable[[], Notifier], stopping: asyncio.Event) -> None:
         self._handler = handler
@@ -33,7 +33,7 @@ class Waiting:
         if scope["method"] == "POST" and path == _CLAIM:
             waits = LongPoll(self._django, self._notifier(), self._stopping, self._places)
             await waits.serve(scope, receive, send)
-        elif scope["method"] == "GET" and _EVENTS.fullmatch(path):
+        elif scope["method"] == "GET" and path != _CLAIM:
             await EventStream(self._django, self._stopping, self._places, self._changes).serve(scope, receive, send)
         else:
             await self._handler(scope, receive, send)

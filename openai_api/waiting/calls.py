@@ -16,7 +16,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from core import asgi
-from core.asgi import App, Receive, Scope, Send
+from core.asgi import Receive, Scope, Send
 from jobs.errors import TooManyOpen
 from jobs.waiting.events import EVENT_STREAM, PING_S, Rights, first_of, piece
 from jobs.waiting.requests import AT_ONCE, Connection, Django, Handler, Places
@@ -285,27 +285,27 @@ def _place_of(note: Awaited) -> AbstractContextManager[None]:
     return _FOLLOWERS.one(note.user_id, most=most, of="owner")
 
 
-def _authorized(scope: Scope, path: str) -> Scope:
+def _authorized(scope: Scope) -> Scope:
     """The request with the key that Anthropic's clients send by a header of their own where all others look for it."""
     key = asgi.header(scope, "x-api-key")
-    if not key or not path.startswith(domain.ADDRESS) or asgi.header(scope, "authorization"):
+    if not key or asgi.header(scope, "authorization"):
         return scope
     return {**scope, "headers": [*scope["headers"], (b"authorization", f"Bearer {key}".encode("latin-1"))]}
 
 
 class OpenAICalls:
-    """Serves the calls of OpenAI's API, and leaves the rest to `app`."""
+    """Serves OpenAI's API: its calls wait here, and the rest is Django's."""
 
-    def __init__(self, app: App, handler: Handler, *, stopping: asyncio.Event) -> None:
-        self._app = app
+    def __init__(self, handler: Handler, *, stopping: asyncio.Event) -> None:
+        self._handler = handler
         self._stopping = stopping
         self._django, self._hooked = Django(handler), Django(handler)  # a hook that hangs holds up the latter alone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        scope, match = _authorized(scope, path), _CALL.fullmatch(path)
+        scope, match = _authorized(scope), _CALL.fullmatch(path)
         if match and scope["method"] == ("GET" if match[2] else "POST"):
             django = self._hooked if call_hooks.is_hooked(match[1]) else self._django
             await WaitingCall(django, self._stopping, scope, receive, send).serve()
         else:
-            await self._app(scope, receive, send)
+            await self._handler(scope, receive, send)

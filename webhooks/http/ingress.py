@@ -24,7 +24,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from psycopg_pool import PoolTimeout
 
-from core.asgi import App, ClientGone, Receive, Scope, Send
+from core.asgi import ClientGone, Receive, Scope, Send
 from core.asgi import answer as respond
 from core.recent import Recent
 from core.refusal import Refusal
@@ -73,10 +73,9 @@ class _Answer:
 
 
 class Webhooks:
-    """An ASGI application that serves the eight addresses, and hands all others on. Belongs to one event loop."""
+    """An ASGI application that serves the eight addresses. Belongs to one event loop."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self) -> None:
         self._admissions = Admissions(admit)
         # Those that were good: they are looked at again each time; only whether they may be is known.
         self._bearers: Recent[bool] = Recent(for_s=math.inf, most=MOST_ADDRESSES)
@@ -86,10 +85,7 @@ class Webhooks:
         self._room = admission.Room()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        source = configs.PATHS.get(scope["path"].removeprefix(scope.get("root_path", "")))
-        if source is None:
-            await self._app(scope, receive, send)
-            return
+        source = configs.PATHS[scope["path"].removeprefix(scope.get("root_path", ""))]
         body = admission.Body(receive, limit=configs.CONFIGS[source].body_limit)
         try:
             answer = await self._serve(_call(source, scope), body)

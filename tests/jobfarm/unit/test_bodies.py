@@ -1,12 +1,14 @@
 """Bodies that come too slowly, and what is counted of them; the server around them is of the tests."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from pytest_django import Settings
 
+from core.asgi import App
 from jobfarm import bodies
 from jobfarm.bodies import BoundedBodies
 
@@ -39,6 +41,10 @@ class Client:
         self.say(b"", more=False)  # what a refusal waits for
         await asyncio.wait_for(self.done, 10)
         return int(self.answer[0]["status"])
+
+
+def bounded(app: App) -> BoundedBodies:
+    return BoundedBodies(app, half_sent=Counter())
 
 
 async def reads_all(_scope: Any, receive: Any, send: Any) -> None:
@@ -87,7 +93,7 @@ async def counted(app: BoundedBodies, count: int) -> None:
 
 async def test_one_that_comes_at_less_than_the_least_rate_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "_GRACE_S", 0.3)
-    app = BoundedBodies(reads_all)
+    app = bounded(reads_all)
     slow = await half_sent(app)
     assert (await slow.answered(), dict(app._half_sent)) == (408, {})
 
@@ -95,7 +101,7 @@ async def test_one_that_comes_at_less_than_the_least_rate_is_ended(monkeypatch: 
 async def test_what_was_sent_buys_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """8 KiB/s: after 81,920 bytes there are ten seconds more."""
     monkeypatch.setattr(bodies, "_GRACE_S", 0.3)
-    app = BoundedBodies(reads_all)
+    app = bounded(reads_all)
     quick = Client(app)
     quick.say(b"x" * 81_920, more=True)
     await counted(app, 1)
@@ -107,7 +113,7 @@ async def test_what_was_sent_buys_time(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_byte_now_and_then_buys_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time runs from the request's beginning: a piece does not begin it anew, however soon it follows."""
     monkeypatch.setattr(bodies, "_GRACE_S", 0.3)
-    app = BoundedBodies(reads_all)
+    app = bounded(reads_all)
     slow = await half_sent(app)
     async with asyncio.timeout(10):
         while not slow.done.done():
@@ -119,7 +125,7 @@ async def test_a_byte_now_and_then_buys_none(monkeypatch: pytest.MonkeyPatch) ->
 async def test_one_that_became_too_large_is_refused(settings: Settings) -> None:
     """Without an announced length it is counted as it comes."""
     settings.JOBFARM = settings.JOBFARM | {"BODY_BYTES": 3}
-    fits, over = Client(BoundedBodies(reads_all)), Client(BoundedBodies(reads_all))
+    fits, over = Client(bounded(reads_all)), Client(bounded(reads_all))
     for client, last in ((fits, b"x"), (over, b"xx")):
         client.say(b"xx", more=True)
         client.say(last, more=False)
@@ -127,7 +133,7 @@ async def test_one_that_became_too_large_is_refused(settings: Settings) -> None:
 
 
 async def test_one_too_many_of_an_address_is_refused_and_another_address_served() -> None:
-    app = BoundedBodies(reads_all)
+    app = bounded(reads_all)
     held = [await half_sent(app) for _ in range(2)]
     await counted(app, 2)
     third = await half_sent(app)
@@ -139,7 +145,7 @@ async def test_one_too_many_of_an_address_is_refused_and_another_address_served(
 
 
 async def test_ipv6_counts_by_the_network_that_a_customer_has() -> None:
-    app = BoundedBodies(reads_all)
+    app = bounded(reads_all)
     held = [await half_sent(app, client=(f"2001:db8::{n}", 7)) for n in range(2)]
     await counted(app, 2)
     assert await (await half_sent(app, client=("2001:db8::ffff", 7))).answered() == 429
@@ -147,7 +153,7 @@ async def test_ipv6_counts_by_the_network_that_a_customer_has() -> None:
 
 
 async def test_whole_ones_are_not_counted() -> None:
-    app = BoundedBodies(reads_all)
+    app = bounded(reads_all)
     held = [await half_sent(app) for _ in range(2)]
     await counted(app, 2)
     assert [await Client(app).status() for _ in range(3)] == [200] * 3
@@ -156,7 +162,7 @@ async def test_whole_ones_are_not_counted() -> None:
 
 async def test_one_that_is_whole_may_wait_for_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long poll reads on, to learn whether its client is gone."""
-    app = BoundedBodies(waits_for_its_client)
+    app = bounded(waits_for_its_client)
     waiting = await half_sent(app)
     await counted(app, 1)
     no_time(monkeypatch)
@@ -171,14 +177,14 @@ async def test_one_that_is_whole_may_wait_for_its_answer(monkeypatch: pytest.Mon
 async def test_those_without_an_address_are_not_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a UNIX socket without a proxy that names addresses, all clients look alike."""
     monkeypatch.setattr(bodies, "_AT_ONCE_S", 0)
-    app = BoundedBodies(reads_all)
+    app = bounded(reads_all)
     held = [await half_sent(app, client=None) for _ in range(3)]
     await settled()
     assert [await each.status() for each in held] == [200] * 3
 
 
 async def test_one_that_is_gone_is_forgotten() -> None:
-    app = BoundedBodies(reads_all)
+    app = bounded(reads_all)
     gone = await half_sent(app)
     await counted(app, 1)
     gone.pieces.put_nowait({"type": "http.disconnect"})

@@ -55,7 +55,7 @@ class Caller:
             "query_string": b"",
             "headers": [(b"authorization", f"Bearer {key}".encode()), (b"host", b"127.0.0.1")],
         }  # fmt: skip
-        calls = OpenAICalls(cast("Any", None), cast("Handler", django), stopping=asyncio.Event())
+        calls = OpenAICalls(cast("Handler", django), stopping=asyncio.Event())
         self.waiting = asyncio.create_task(calls(scope, self._messages.get, self._send))
 
     async def _send(self, message: Message) -> None:
