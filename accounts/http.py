@@ -46,22 +46,16 @@ def _token(request: HttpRequest, *, find: Callable[..., ApiToken] = operations.t
     return token
 
 
-def _let_in_by(request: HttpRequest) -> ApiToken | None:
+def let_in_by(request: HttpRequest) -> ApiToken | None:
     """The API token that let this request in; None where it was a session."""
     token: ApiToken | None = request.__dict__.get(_LET_IN_BY)
     return token
 
 
-def versions(request: HttpRequest) -> tuple[str, str] | None:
-    """Of which versions the rows of the token and its person have to be that let this request in, where they were
-    remembered (docs/adr/0115)."""
-    return getattr(_let_in_by(request), "versions", None)
-
-
 def look_up(request: HttpRequest, scope: str) -> None:
     """Look up the token that let this request in, where it was remembered. Raises AuthenticationError (what a request
     without a good token is answered with), InsufficientScope."""
-    if versions(request) is None:
+    if getattr(let_in_by(request), "versions", None) is None:
         return
     token = _token(request)
     if token is None:
@@ -72,23 +66,17 @@ def look_up(request: HttpRequest, scope: str) -> None:
 
 def token_id(request: HttpRequest) -> int | None:
     """The API token that let this request in; None where it was a session."""
-    return getattr(_let_in_by(request), "pk", None)
+    return getattr(let_in_by(request), "pk", None)
 
 
 def keeps_content(request: HttpRequest) -> bool:
     """Whether what the jobs of this request were given and gave is kept: its API token may say no."""
-    return getattr(_let_in_by(request), "keep_content", True)
-
-
-def may(request: HttpRequest, scope: str) -> bool:
-    """Whether who let this request in, an API token or a session, may do this as well; a session may."""
-    token = _let_in_by(request)
-    return token is None or token.may(scope)
+    return getattr(let_in_by(request), "keep_content", True)
 
 
 def require(request: HttpRequest, scope: str) -> None:
     """Raise InsufficientScope if an API token let this request in that may not do this as well; a session may."""
-    if token := _let_in_by(request):
+    if token := let_in_by(request):
         _check(token, scope)
 
 

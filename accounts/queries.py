@@ -1,5 +1,6 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from captcha.models import CaptchaStore
@@ -13,14 +14,15 @@ from accounts.models import ApiToken, AuditEvent, AuditLine, Guest, MemberGroup
 from postgres import statements
 
 _TOKEN, _PERSON = ([field.attname for field in model._meta.concrete_fields] for model in (ApiToken, User))
+_token_of, _person_of = attrgetter(*_TOKEN), attrgetter(*(f"person_{name}" for name in _PERSON))
 
 USE_NOTED_EVERY = timedelta(minutes=1)  # a page that says "a minute ago" is served; a write for each call is not
 
 
 def token_of(row: statements.Row, *, is_remembered: bool = False) -> ApiToken:
     """The token of this row with its user; what acts for one `is_remembered` looks whether it is still that version."""
-    token = ApiToken.from_db("default", _TOKEN, [getattr(row, name) for name in _TOKEN])
-    token.user = User.from_db("default", _PERSON, [getattr(row, f"person_{name}") for name in _PERSON])
+    token = ApiToken.from_db("default", _TOKEN, _token_of(row))
+    token.user = User.from_db("default", _PERSON, _person_of(row))
     token.versions = (row.version, row.person_version) if is_remembered else None
     return token
 

@@ -19,7 +19,10 @@ Header = tuple[bytes, bytes]
 def header(scope: Scope, name: str) -> str:
     """The value of a request's header; empty if it has none."""
     wanted = name.lower().encode()
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == wanted), "")
+    for key, value in scope["headers"]:
+        if key == wanted:
+            return str(value, "latin-1")
+    return ""
 
 
 SPOOLED_OVER: Final = 1 << 20  # bytes: the calls of most clients are far below

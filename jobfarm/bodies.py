@@ -23,12 +23,13 @@ from openai_api.domain import refused as openai_form
 # Where files come in, alone or in a form.
 _FILE: Final = re.compile(r"PUT /api/v1/worker/jobs/[0-9]+/files/[^/]+|POST /api/v1/files|POST /jobs/new/")
 # Where bodies of JSON come in that may be as large: what is over PAYLOAD_BYTES of the value at this place is cut out.
-_LARGE: Final = (
-    (re.compile(rf"{API}/jobs"), ("payload",)),
-    (re.compile(rf"{API}/jobs/bulk"), ("jobs", ANY, "payload")),
-    (re.compile(rf"{API}/worker/jobs/[0-9]+/submit"), ("payload",)),
-    (re.compile(rf"{API}/worker/jobs/[0-9]+/finish"), ("result",)),
-    (re.compile(rf"{API}/worker/finish"), ("finished", ANY, "result")),
+_PLACES: Final = {
+    "one": ("payload",), "many": ("jobs", ANY, "payload"),
+    "end": ("result",), "ends": ("finished", ANY, "result"),
+}  # fmt: skip
+_LARGE: Final = re.compile(
+    rf"{API}/(?:(?P<one>jobs|worker/jobs/[0-9]+/submit)|(?P<many>jobs/bulk)"
+    r"|(?P<end>worker/jobs/[0-9]+/finish)|(?P<ends>worker/finish))"
 )
 _CALL: Final = re.compile(f"POST {OPENAI}({'|'.join(PATHS)})")
 _OPENAI_FILE: Final = f"POST {OPENAI}files"
@@ -81,11 +82,11 @@ class BoundedBodies:
 
 def cutting(path: str) -> Cutting | None:
     """Where a body sent to this path is cut; None: it is read whole."""
-    place = next((place for address, place in _LARGE if address.fullmatch(path)), None)
-    if place is None:
+    if (match := _LARGE.fullmatch(path)) is None:
         return None
     sizes: Mapping[str, Any] = settings.JOBFARM
-    subject = place[-1]
+    place = _PLACES[match.lastgroup or ""]
+    subject = str(place[-1])
     over, most = sizes["PAYLOAD_BYTES"], sizes["FILE_BYTES"]
     return Cutting(at=place, over=over, most=most, subject=subject, keeps_whole=subject == "result")
 

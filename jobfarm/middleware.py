@@ -12,7 +12,7 @@ from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.template import loader
-from django.urls import Resolver404, resolve, reverse
+from django.urls import Resolver404, resolve
 from django.views import defaults
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -27,21 +27,32 @@ POLICY = (
 )
 # unfold's pages run Alpine.js, which evaluates expressions, and set style attributes.
 ADMIN_POLICY = f"{POLICY}; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
+_ADMIN: Final = "/admin/"
 _RETRY_AFTER_S: Final = 5  # an embedded server is back by then
 _NO_VALUE: Final = {"22P02", "22P05"}  # no value of the type; no such character
 
 
-@pages.on_response
-def content_security_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """Tell browsers to run nothing that does not come from this site, unless the view set a policy itself. With it,
-    markup that slipped into a page out of a payload or an output still runs no script."""
-    policy = ADMIN_POLICY if _is_in_admin(request) else POLICY
+def content_security_policy(get_response: pages.Respond) -> pages.Respond:
+    """Middleware: tell browsers to run nothing that does not come from this site, unless the view set a policy itself.
+    With it, markup that slipped into a page out of a payload or an output still runs no script."""
+    of_pages, of_admin = _allowing(POLICY), _allowing(ADMIN_POLICY)
+
+    def respond(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        policy = of_admin if request.path_info.startswith(_ADMIN) else of_pages
+        response.headers.setdefault("Content-Security-Policy", policy)
+        return response
+
+    return respond
+
+
+def _allowing(policy: str) -> str:
+    """The policy with the other places that the settings name."""
     if places := _single_sign_on():  # a browser judges where a form ends, redirects included
         policy = policy.replace("form-action 'self'", f"form-action 'self' {places}")
     if settings.FILES_ORIGIN:  # pictures lie there (FILES_URL), and a browser judges where a redirect ends
         policy = policy.replace("img-src 'self'", f"img-src 'self' {settings.FILES_ORIGIN}")
-    response.headers.setdefault("Content-Security-Policy", policy)
-    return response
+    return policy
 
 
 def _single_sign_on() -> str:
@@ -85,7 +96,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """The page for an error in the server: 500, or 503 with `Retry-After` when the database is away, or others were
     changing the same at every try. Made without asking who is logged in, since that may be what failed."""
     error = sys.exception()  # Django calls this while it handles the exception, under ASGI too
-    if isinstance(error, Exception) and _is_in_admin(request) and _is_of_request(error):
+    if isinstance(error, Exception) and request.path_info.startswith(_ADMIN) and _is_of_request(error):
         return defaults.bad_request(request, error)
     if error is not None and transactions.is_passing(error):
         return _later("busy.html", retry_after_s=PASSING_S)
@@ -104,10 +115,6 @@ def explain_not_allowed(request: HttpRequest, response: HttpResponseBase) -> Htt
     page = render(request, "405.html", {"above": _above(request.path)}, status=response.status_code)
     page.headers["Allow"] = response.headers["Allow"]
     return page
-
-
-def _is_in_admin(request: HttpRequest) -> bool:
-    return request.path.startswith(reverse("admin:index"))
 
 
 def _is_of_request(error: Exception) -> bool:

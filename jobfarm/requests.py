@@ -20,17 +20,18 @@ _JOB: Final = re.compile(r"/(?:api/v1/(?:worker/)?)?jobs/([0-9]{1,19})(?:/|$)")
 _MESSAGES: Final = re.compile(r"/v1/messages(?:/|$)")  # whose clients look for the id by another name
 WAITS: Final = "waits"  # these last as long as nothing happens, so how long they take means nothing
 # Which part of the site answers: what stands first fits first. Few, so that every one may be a time series.
-_PARTS: Final = (
-    (re.compile(r"/api/v1/worker/claim|/api/v1/jobs/(?:[0-9]{1,19}/)?events|/v1/(?!models).*"), WAITS),
-    (re.compile(r"/api/v1/worker/.*"), "worker"),
-    (re.compile(r"/api/webhooks/.*|/api/sandbox/.*|/clerk-users-webhook"), "webhooks"),
-    (re.compile(r"/api/.*|/v1/.*"), "api"),
-    (re.compile(r"/admin/.*"), "admin"),
-    (re.compile(r"/static/.*|/favicon\.ico"), "static"),
-    (re.compile(r"/health/.*|/metrics"), "health"),
+_PART: Final = re.compile(
+    rf"(?P<{WAITS}>/api/v1/worker/claim|/api/v1/jobs/(?:[0-9]{{1,19}}/)?events|/v1/(?!models).*)"
+    r"|(?P<worker>/api/v1/worker/.*)"
+    r"|(?P<webhooks>/api/webhooks/.*|/api/sandbox/.*|/clerk-users-webhook)"
+    r"|(?P<api>/api/.*|/v1/.*)"
+    r"|(?P<admin>/admin/.*)"
+    r"|(?P<static>/static/.*|/favicon\.ico)"
+    r"|(?P<health>/health/.*|/metrics)"
 )
 log = logging.getLogger("jobfarm.access")
 REQUEST_ID: Final = "x-request-id"
+_REQUEST_ID: Final = REQUEST_ID.encode()
 _PROXY_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")  # a proxy's, if it is one that may stand in a log line
 LONGEST_PATH: Final = 300  # characters; whoever asks chooses them
 LEFT: Final = 499  # as nginx says it: the client left before it was answered
@@ -46,12 +47,6 @@ class Answer:
     status: int = LEFT
     size: int = 0
 
-    def note(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        elif message["type"] == "http.response.body":
-            self.size += len(message.get("body", b""))
-
 
 class Observed:
     """Serves HTTP by `app`, with all log fields that are known before. Its answers have an
@@ -66,16 +61,18 @@ class Observed:
         answer = Answer()
 
         async def send_named(message: Message) -> None:
-            answer.note(message)
             if message["type"] == "http.response.start":
-                names = [REQUEST_ID.encode(), *([b"request-id"] if _MESSAGES.match(path) else [])]
-                named = [(name, own_id.encode()) for name in names]
-                message = {**message, "headers": [*message["headers"], *named]}
+                answer.status, value = message["status"], own_id.encode()
+                more = [(b"request-id", value)] if _MESSAGES.match(path) else []
+                message = {**message, "headers": [*message["headers"], (_REQUEST_ID, value), *more]}
+            elif message["type"] == "http.response.body":
+                answer.size += len(message.get("body", b""))
             await send(message)
 
         job = _JOB.match(path)
         about = fields.about(request_id=own_id, job_id=int(job[1]) if job else None)
-        part = next((part for pattern, part in _PARTS if pattern.fullmatch(path)), "pages")
+        known = _PART.fullmatch(path)
+        part = (known and known.lastgroup) or "pages"
         trace, counted = traces.carrying(header(scope, "traceparent")), _counted(part, answer)
         try:
             with fields.noting() as noted, about, trace, counted, logged(scope, path, answer, noted):

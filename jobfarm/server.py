@@ -18,7 +18,7 @@ from jobfarm import refusals
 from jobfarm.bodies import BoundedBodies
 from jobfarm.one_hop import OneHop
 from jobfarm.requests import LoggedSocket, Observed
-from jobs.routing import WORKER_SOCKET, WorkerSocket
+from jobs.consumers import WorkerSocket
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.presence import Beats, Seen
 from jobs.waiting.requests import Handler
@@ -35,6 +35,7 @@ from webhooks.sources.configs import PATHS
 
 logger = logging.getLogger("jobfarm")
 LIVE_SOCKET: Final = "/ws/live/"
+WORKER_SOCKET: Final = "/ws/worker/"
 ENDS_WITHIN_S: Final = 9.0  # open requests get five; the farm kills after ten
 FEW_FILES: Final = (
     "This process may open %d files, and each socket is one: more than that are not served. Let the system allow %d "

@@ -100,8 +100,8 @@ def count_submitted(
     limit. Before anything is stored, whose commit flushes the count along. Raises RateLimited, and CountExceedsLimit
     for more than may ever come at once."""
     asks = [LimitRequest(name=limits.SUBMIT_USER, key=f"user:{user.pk}", count=jobs)]
-    if (token := people.token_id(request)) is not None:
-        asks.append(LimitRequest(name=limits.SUBMIT_TOKEN, key=f"token:{token}", count=jobs))
+    if (token := people.let_in_by(request)) is not None:
+        asks.append(LimitRequest(name=limits.SUBMIT_TOKEN, key=f"token:{token.pk}", count=jobs))
     asks.extend(more)
     answers = ratelimits.limit_all(asks, throws=True, waits_for_disk=False).each
     return {ask.name: answer for ask, answer in zip(asks, answers, strict=True)}

@@ -105,17 +105,19 @@ def limit_all(asks: Sequence[LimitRequest], *, throws: bool = False, waits_for_d
     be forgotten: outside of a transaction a crash of the server may then take back what was taken within its last
     second. Raises what `limit` raises (RateLimited names the limit that takes longest), and RepeatedLimit.
     """
-    batch = [_request_of(ask, throws) for ask in asks]
-    _refuse_duplicates(batch)
+    batch: dict[tuple[str, str], queries.Request] = {}
+    for ask in asks:
+        request = _request_of(ask, throws)
+        if batch.setdefault((request.name, request.key), request) is not request:
+            raise RepeatedLimit(name=request.name)
     if not batch:
         return Answer(ok=True, retry_after=None)
-    rows = _decided(lambda: queries.take_all(batch, waits_for_disk=waits_for_disk))
+    rows = _decided(lambda: queries.take_all([*batch.values()], waits_for_disk=waits_for_disk))
     decisions = [_answer_of(row) for row in rows]
-    ok = all(decisions)
-    for ask, answer in zip(asks, decisions, strict=True):
-        if not answer:
-            numbers.DENIED.labels(ask.name).inc()
-    relevant = [(answer, ask) for answer, ask in zip(decisions, asks, strict=True) if ok or not answer]
+    denied = [(answer, ask) for answer, ask in zip(decisions, asks, strict=True) if not answer.ok]
+    for _, ask in denied:
+        numbers.DENIED.labels(ask.name).inc()
+    ok, relevant = not denied, denied or [*zip(decisions, asks, strict=True)]
     slowest, ask = max(relevant, key=lambda pair: pair[0].retry_after or timedelta(0))
     remaining = [answer.remaining for answer in decisions if answer.remaining is not None]
     least = min(remaining) if ok and remaining else None
@@ -160,14 +162,6 @@ def _decided(ask: Callable[[], T]) -> T:
         if transactions.deadlocked(error):
             raise LimitsDeadlocked from error
         raise
-
-
-def _refuse_duplicates(batch: Sequence[queries.Request]) -> None:
-    seen: set[tuple[str, str]] = set()
-    for request in batch:
-        if (request.name, request.key) in seen:
-            raise RepeatedLimit(name=request.name)
-        seen.add((request.name, request.key))
 
 
 def _answer_of(row: queries.Row) -> Answer:

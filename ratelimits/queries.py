@@ -158,27 +158,27 @@ def _people(keys: Sequence[str]) -> dict[str, str]:
 @lru_cache(maxsize=4096)
 def _as_text(config: Config, reserve: bool) -> str:  # lru_cache is faster by position
     """A ratelimits_config as PostgreSQL reads it; the numbers exactly."""
-    fields = _parameters(Request(name="", key="", config=config, count=0, reserve=reserve))
-    names = ("is_window", "rate", "period_ms", "most", "floor", "start_ms", "shards")
-    return "(" + ",".join("" if fields[name] is None else str(fields[name]) for name in names) + ")"
+    return "(" + ",".join("" if value is None else str(value) for value in _fields(config, reserve).values()) + ")"
 
 
-def _parameters(request: Request) -> dict[str, Any]:
-    config = request.config
-    is_window = isinstance(config, FixedWindow)
-    floor = config.floor if request.reserve else 0.0
+@lru_cache(maxsize=4096)
+def _fields(config: Config, reserve: bool) -> dict[str, Any]:
+    """The fields of a ratelimits_config, in their order."""
+    floor = config.floor if reserve else 0.0
     return {
-        "name": request.name,
-        "key": request.key,
-        "is_window": is_window,
+        "is_window": isinstance(config, FixedWindow),
         "rate": float(config.rate),
         "period_ms": config.period_ms,
         "most": config.most,
         "floor": floor if floor > float("-inf") else None,
         "start_ms": config.start_ms if isinstance(config, FixedWindow) else None,
         "shards": config.shards,
-        "count": request.count,
     }
+
+
+def _parameters(request: Request) -> dict[str, Any]:
+    fields = _fields(request.config, request.reserve)
+    return {"name": request.name, "key": request.key, "count": request.count, **fields}
 
 
 def _numbers(row: Any) -> dict[str, Any]:

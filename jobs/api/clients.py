@@ -89,9 +89,7 @@ def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: Idempote
     if idempotency_key is not None or body.on_conflict or body.debounce or body.after or body.name:
         people.look_up(request, "submit")
         stored = _stored
-    return _submitted_once(
-        request, idempotency_key, body, submit=lambda: [raised(one) for one in stored(request, [body])]
-    )
+    return _submitted_once(request, idempotency_key, body, submit=lambda: [raised(stored(request, [body])[0])])
 
 
 @router.call(
@@ -302,15 +300,15 @@ def _as_seen(request: HttpRequest, job: Shown) -> Shown:
 
 def _new_jobs(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> Iterator[operations.NewJob]:
     """What the bodies ask for. A group that is not the owner's is refused whether it exists or not."""
-    user, token_id, may_wait = _user(request), people.token_id(request), http.may_wait(request)
+    user, token, may_wait = _user(request), people.let_in_by(request), http.may_wait(request)
     groups = {group.name: group for group in user.groups.all()} if any(body.group for body in bodies) else {}
     for body in bodies:
-        new = cast("operations.NewJob", {**vars(body), "owner": user, "token_id": token_id})
+        new = cast("operations.NewJob", {**vars(body), "owner": user, "token_id": token and token.pk})
         new["debounce"] = None if body.debounce is None else body.debounce.model_dump()
         new["may_wait"] = body.may_wait or may_wait
-        new["keep_content"] = people.keeps_content(request)
+        new["keep_content"] = token is None or token.keep_content
         if body.on_conflict or body.debounce:
-            new["may_cancel"] = people.may(request, "operate")
+            new["may_cancel"] = token is None or token.may("operate")
         if body.group is not None:
             if body.group not in groups:
                 raise NotAMember
@@ -324,9 +322,10 @@ def _stored(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> list[oper
 
 def _stored_recent(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> list[operations.Stored | NotUnique]:
     """`_stored` for one job, by kind, token and person as this process remembers them."""
+    token = people.let_in_by(request)
     try:
         [new] = _new_jobs(request, bodies)
-        return [operations.store_recent(new, by=_user(request), versions=people.versions(request))]
+        return [operations.store_recent(new, by=_user(request), versions=token.versions if token else None)]
     except (Outdated, Refusal):
         people.look_up(request, "submit")
         return _stored(request, bodies)

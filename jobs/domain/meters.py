@@ -4,7 +4,7 @@ Jobs know nothing of what is counted, nor of budgets: one app registers a `Meter
 when new jobs may start. `jobs.operations.metering` makes the calls (docs/adr/0090).
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -81,9 +81,8 @@ class Admission(Protocol):
 class Meter(Protocol):
     """What an app does about jobs, in the transactions that change them. Only `admit` may refuse."""
 
-    def concerns(self, *, owners: Set[int | None], groups: Set[int | None], tokens: Set[int | None]) -> bool:
-        """Whether `admit` has anything to decide about jobs of one of these. Asked of every submit: it is to be
-        cheap."""
+    def concerns(self, new: Sequence[JobRecord]) -> bool:
+        """Whether `admit` has anything to decide about these. Asked of every submit: it is to be cheap."""
 
     def admit(self, new: Sequence[JobRecord]) -> Admission:
         """Decide about new jobs before they are stored. `may_wait`: where one may not start when it would, it is to be

@@ -39,6 +39,7 @@ from scheduling import operations as crons
 COUNT_JOBS: Final = "count jobs for the charts"
 MEASURE_USAGE: Final = "measure usage"
 COUNTED_WITHIN_S: Final = 10.0
+_count_soon: Final = partial(crons.hasten, COUNT_JOBS, MEASURE_USAGE, within_s=COUNTED_WITHIN_S)
 Viewer = AbstractBaseUser | AnonymousUser
 OfJob = TypeVar("OfJob", Move, Prepared)
 log = logging.getLogger(__name__)
@@ -81,10 +82,6 @@ def changed(job_ids: Iterable[int], *extra: str) -> None:
     """Something about these jobs changed."""
     live.touch("jobs", *(f"job:{job_id}" for job_id in job_ids), *extra)
     _count_soon()
-
-
-def _count_soon() -> None:
-    crons.hasten(COUNT_JOBS, MEASURE_USAGE, within_s=COUNTED_WITHIN_S)
 
 
 def available(*queues: str, at: datetime | None = None) -> None:

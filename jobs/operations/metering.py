@@ -25,9 +25,7 @@ log = logging.getLogger(__name__)
 def concerns(new: Sequence[JobRecord]) -> bool:
     """Whether the meter has to decide about these new jobs."""
     meter = registry.meter()
-    return meter is not None and meter.concerns(
-        owners={one.owner_id for one in new}, groups={one.group_id for one in new}, tokens={one.token_id for one in new}
-    )
+    return meter is not None and meter.concerns(new)
 
 
 def admit(new: Sequence[JobRecord]) -> tuple[Sequence[JobRecord], Admission | None]:

@@ -89,9 +89,10 @@ class _Admission:
 class BudgetMeter:
     """See `jobs.domain.meters.Meter`."""
 
-    def concerns(self, *, owners: Set[int | None], groups: Set[int | None], tokens: Set[int | None]) -> bool:
-        """Whether any of these has a budget, as this process read it within FRESH_S."""
-        return not all(map(frozenset.isdisjoint, _subjects(), (tokens, owners, groups)))
+    def concerns(self, new: Sequence[JobRecord]) -> bool:
+        """Whether whose any of these is has a budget, as this process read it within FRESH_S."""
+        tokens, people, groups = _subjects()
+        return any(one.token_id in tokens or one.owner_id in people or one.group_id in groups for one in new)
 
     def admit(self, new: Sequence[JobRecord]) -> _Admission:
         """Find room for each of these jobs in all budgets that bound it. Raises BudgetExhausted, which says when there

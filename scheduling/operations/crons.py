@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -144,8 +144,7 @@ def hasten(*names: str, within_s: float) -> None:
     So a cron that would find nothing to do need not fire often. A process asks for this once until that firing, which
     comes after all that was committed since. A call that is lost costs the wait until the cron's own fire time.
     """
-    if known := [name for name in names if name in _declared]:
-        transaction.on_commit(lambda: _hasten(known, within_s), robust=True)
+    transaction.on_commit(lambda: _hasten(names, within_s), robust=True)
 
 
 def pause(name: str) -> None:
@@ -207,9 +206,9 @@ def follow_code(name: str) -> Cron:
         return locked(name)
 
 
-def _hasten(names: list[str], within_s: float) -> None:
+def _hasten(names: Sequence[str], within_s: float) -> None:
     now = time.monotonic()
-    due = [name for name in names if now >= _hastened_until.get((name, within_s), 0.0)]
+    due = [name for name in names if name in _declared and now >= _hastened_until.get((name, within_s), 0.0)]
     if due:
         # Before it is asked for: where a row is locked one caller waits, and not all.
         _hastened_until.update({(name, within_s): now + within_s for name in due})
