@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db.models import prefetch_related_objects
 from django.db.models.functions import Now
 
 from core.recent import Recent
@@ -64,9 +65,11 @@ class Rules:
 
     def of(self, user: User, token_id: int | None) -> tuple[CallRule | None, Sequence[CallRule]]:
         """The rule of this token, and those of its person's groups."""
-        groups = user.groups.values_list("pk", flat=True) if self.of_groups.keys() - {None} else ()
         own = None if token_id is None else self.of_tokens.get(token_id)
-        return own, [self.of_groups[pk] for pk in groups if pk in self.of_groups]
+        if not self.of_groups.keys() - {None}:
+            return own, ()
+        prefetch_related_objects([user], "groups")  # once for all of a call that asks
+        return own, [self.of_groups[group.pk] for group in user.groups.all() if group.pk in self.of_groups]
 
 
 _recent: Final[Recent[Rules]] = Recent(for_s=FRESH_S)

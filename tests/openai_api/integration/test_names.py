@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.db.models import F
 from django.db.models.functions import Now
+from pytest_django import DjangoAssertNumQueries
 
 from accounts import operations as accounts
 from jobs import operations as jobs
@@ -286,6 +287,16 @@ class TestRules:
         names.forget()
         assert names.per_minute(ada, token.pk) == {"requests": 7, "tokens": 1000}
         assert names.per_minute(ada, None) == {}
+
+    def test_of_groups_are_looked_up_once_for_a_call(
+        self, ada: User, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        """Its limits and its model are asked for by the same person."""
+        ada.groups.add(group := Group.objects.create(name="one"))
+        CallRule.objects.create(group=group, names=["a"], requests_per_minute=5)
+        rules = names.rules()
+        with django_assert_num_queries(1):
+            assert [rules.of(ada, 1) for _ in range(2)] == [(None, [rules.of_groups[group.pk]])] * 2
 
 
 def submitted(payload: Any, by: User, **options: Any) -> Job:
