@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from django.contrib.auth.models import User
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from ninja import Router, Status
 from ninja.params import functions as parameters
@@ -95,6 +95,11 @@ def allowed(request: HttpRequest, right: str) -> User:
     if not person.has_perm(right):
         raise RightMissing(right=right)
     return person
+
+
+def refused(refusal: Refusal) -> HttpResponse:
+    """The answer to a request that is refused where no router does it."""
+    return JsonResponse(refusal.body, status=refusal.http_status, headers=refusal.headers)
 
 
 def refuse_unknown_parameters(request: HttpRequest, known: Iterable[str]) -> None:

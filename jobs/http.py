@@ -16,7 +16,7 @@ from django.core.files.storage import default_storage, storages
 from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
 from django.http.response import HttpResponseBase, StreamingHttpResponse
 from django.urls import register_converter, reverse
 from ninja.security import APIKeyQuery, HttpBearer
@@ -24,7 +24,6 @@ from pydantic import BaseModel
 
 from accounts import http as people
 from core import api, pages
-from core.refusal import Refusal
 from core.values import BIGINT
 from jobs import limits, operations
 from jobs.domain import files, labels
@@ -237,10 +236,6 @@ def answered(body: BaseModel, *, status: int = 200, note: Any = None) -> HttpRes
     return Noted(body.model_dump_json(), note=note, status=status, content_type=content_type)
 
 
-def refused(refusal: Refusal) -> HttpResponse:
-    return JsonResponse(refusal.body, status=refusal.http_status, headers=refusal.headers)
-
-
 def count_empty_claim(worker: Worker) -> None:
     """Count a claim of this worker that would not wait and found nothing. Raises RateLimited.
 
@@ -332,7 +327,7 @@ def _streamed(request: HttpRequest, stored: Stored, *, content_type: str, dispos
     try:
         part = _part(request, stored, etag)
     except NoSuchRange as refusal:
-        return refused(refusal)
+        return api.refused(refusal)
     content = _opened(stored)
     span = part or files.Span(start=0, length=stored.size)
     content.seek(span.start)

@@ -15,6 +15,7 @@ NAMES: Final = (
     "request_id", "user", "token", "worker", "job_id", "kind", "function_id", "function", "source", "delivery_id",
 )  # fmt: skip
 
+_KNOWN: Final = frozenset(NAMES)
 _about: ContextVar[Mapping[str, Value]] = ContextVar("observing_fields", default=MappingProxyType({}))
 
 
@@ -68,8 +69,7 @@ def note(**fields: Value | None) -> None:
 
 
 def _add(fields: Mapping[str, Value | None]) -> Mapping[str, Value]:
-    unknown = fields.keys() - set(NAMES)
-    if unknown:
+    if unknown := fields.keys() - _KNOWN:
         raise ValueError(f"Log lines have no field {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")
     present = {name: value for name, value in fields.items() if value is not None}
     _about.set(MappingProxyType({**_about.get(), **present}))

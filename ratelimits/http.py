@@ -7,7 +7,6 @@ The fields `RateLimit-Policy` and `RateLimit` are those of draft-ietf-httpapi-ra
 """
 
 import functools
-import json
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -19,7 +18,7 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from core import pages
+from core import api, pages
 from live import addresses
 from postgres import connections
 from ratelimits import operations
@@ -109,13 +108,6 @@ def report(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase
     return _with_headers(request, response)  # type: ignore[no-any-return]  # a response goes in
 
 
-def refused(error: RateLimited) -> HttpResponse:
-    """The response to a request that a limit denied: 429, `Retry-After`, and the body in the form of all errors."""
-    return HttpResponse(
-        json.dumps(error.body), status=error.http_status, content_type="application/json", headers=error.headers
-    )
-
-
 def fields(notes: Iterable[Note]) -> dict[str, str]:
     """The fields `RateLimit-Policy` and `RateLimit` for these limits' answers; of a name asked twice the
     last counts."""
@@ -140,7 +132,7 @@ def _name_of(view: Callable[..., Any]) -> str:
 
 
 def _refused(note: Note) -> HttpResponse:
-    return refused(RateLimited(name=note.name, key=None, retry_after=note.answer.retry_after or timedelta(0)))
+    return api.refused(RateLimited(name=note.name, key=None, retry_after=note.answer.retry_after or timedelta(0)))
 
 
 def _with_headers(request: HttpRequest, response: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from django.conf import settings
 from django.http.response import HttpResponseBase
 
-from core import asgi
+from core import api, asgi
 from core.asgi import Receive, Scope, Send
 from jobs import http
 from jobs.domain import changes
@@ -64,7 +64,7 @@ class EventStream:
                     serve = self._stream if isinstance(note, http.Followed) else self._stream_of_many
                     await client.during(serve(note, scope, send, rights))
             except TooManyOpen as refusal:
-                await self._django.send(http.refused(refusal), send)
+                await self._django.send(api.refused(refusal), send)
 
     async def _stream(self, followed: http.Followed, scope: Scope, send: Send, rights: "Rights") -> None:
         job_ids, send_queue = followed.job_ids, rights.send_queue

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from django.http.response import HttpResponseBase
 
-from core import asgi
+from core import api, asgi
 from core.asgi import Receive, Scope, Send
 from jobs import http, operations
 from jobs.errors import TooManyOpen
@@ -59,7 +59,7 @@ class LongPoll:
                 elif (claimed := _noted(answer, answers.Claimed)) is not None:
                     await connections.run(_withdraw, http.bearer(asgi.header(scope, "authorization")), claimed)
         except TooManyOpen as refusal:
-            await self._django.send(http.refused(refusal), send)
+            await self._django.send(api.refused(refusal), send)
         finally:
             if self._rights is not None:
                 self._rights.close()

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.test import AsyncClient, Client, RequestFactory
 
+from core import api
 from ratelimits import errors, http, operations
 from ratelimits.models import Bucket
 from ratelimits.operations import Config, FixedWindow, TokenBucket
@@ -136,7 +137,7 @@ class TestTheHeaderFields:
 class TestARefusal:
     def test_rounds_the_wait_up_to_whole_seconds(self) -> None:
         error = errors.RateLimited(name="x", key="secret", retry_after=timedelta(seconds=1, milliseconds=1))
-        answer = http.refused(error)
+        answer = api.refused(error)
         assert (answer.status_code, answer.headers["Retry-After"]) == (429, "2")
         assert json.loads(answer.content) == {
             "error": "rate_limited", "message": "Too many requests: try again in 2 seconds.", "retry_after": 2,
