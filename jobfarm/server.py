@@ -5,6 +5,7 @@ import gc
 import logging
 import resource
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
@@ -44,6 +45,8 @@ FEW_FILES: Final = (
 # Python's own are 700, 10, 10: each change of a live page with ten watchers was looked over several times while it was
 # still being made, and outlived the young generations. The reasons and the figures are docs/adr/0037.
 THRESHOLDS: Final = (10_000, 10, 10)
+# Python's own is 5 ms: for so long the loop waits for its turn where a thread computes, and what it does next is short.
+SWITCH_S: Final = 0.001
 
 
 class Server:
@@ -188,8 +191,8 @@ def _on_signals(stop: Callable[[], None]) -> Callable[[], None]:
 
 
 def freeze() -> None:
-    """Load what the first request would, exempt all there is now from collection, for the life of the process, and
-    collect what comes from now on.
+    """Load what the first request would, exempt all there is now from collection, for the life of the process, collect
+    what comes from now on, and let threads take shorter turns.
 
     Call it once, at the end of the start: what is garbage afterwards and was there before is never freed.
     """
@@ -198,3 +201,4 @@ def freeze() -> None:
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     gc.enable()
+    sys.setswitchinterval(SWITCH_S)
