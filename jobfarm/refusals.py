@@ -53,7 +53,7 @@ def refusal(error: Exception) -> Answer | None:
     if isinstance(error, pydantic.ValidationError):
         return _invalid(error.errors(include_url=False, include_context=False, include_input=False))
     if isinstance(error, ninja.errors.ValidationError):
-        return _invalid(error.errors)
+        return _invalid([{**fault, "loc": _within(fault["loc"])} for fault in error.errors])
     if isinstance(error, Http404):
         return general(404)
     if isinstance(error, RequestDataTooBig):
@@ -139,9 +139,13 @@ def _invalid(faults: Any) -> Answer:
     return Answer(status=422, body={"error": "invalid", "message": message, "faults": described})
 
 
+def _within(path: tuple[Any, ...]) -> tuple[Any, ...]:
+    """django-ninja's path without the part of the request and the name of our argument, which a field may have too."""
+    return path[2 if path[:2] in {("body", "body"), ("query", "filters")} else 1 :]
+
+
 def _fault(fault: Mapping[str, Any]) -> dict[str, str]:
-    # django-ninja's path begins with the part of the request and the name of our argument, which a field may have too.
-    steps = [*map(str, fault["loc"][2 if fault["loc"][:2] in {("body", "body"), ("query", "filters")} else 1 :])]
+    steps = [*map(str, fault["loc"])]
     if fault["type"] != "extra_forbidden" and _TYPE.match(steps[-1] if steps else ""):
         steps.pop()  # which of several types it did not have
     why = "there is no such field" if fault["type"] == "extra_forbidden" else str(fault["msg"])

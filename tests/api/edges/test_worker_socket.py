@@ -198,6 +198,12 @@ class TestGarbage:
             assert answer["message"]
         assert ask(socket, type="claim", ref=1)["jobs"] == []
 
+    def test_is_refused_with_the_name_of_the_field_that_does_not_fit(self, socket: ClientConnection) -> None:
+        """No part of a request stands before it, as in calls over HTTP."""
+        answer = ask(socket, type="output", ref=1, job=7, lease="x", seq=-1, text="a", colour="red")
+        named = [fault["field"] for fault in answer["faults"]]
+        assert (answer["message"].partition(":")[0], named) == ("seq", ["seq", "colour"])
+
     def test_gets_its_ref_back_where_it_has_one(self, socket: ClientConnection) -> None:
         assert ask(socket, type="nonsense", ref=[1, "\ud800"])["ref"] == [1, "\ud800"]
 
