@@ -77,15 +77,18 @@ def known_output_room() -> Room | None:
 
 
 def note_output(owner_id: int | None, size: int) -> None:
-    """Count a piece that was stored. Of an owner that this process has not read for 5 s, one statement."""
-    OUTPUT.add(ALL_JOBS, size)
-    for owner in _counted_in_output(owner_id):
-        _read_output([owner])
+    """Count a piece that was stored, without a statement: of who was never read nothing is counted."""
+    for owner in (ALL_JOBS, *_counted_in_output(owner_id)):
         OUTPUT.add(owner, size)
 
 
+def read_output(owner_id: int | None) -> None:
+    """Read what an owner with a quota has, if this process has not done so for 5 s: one statement."""
+    _read_output(_counted_in_output(owner_id))
+
+
 def is_output_known(owner_id: int | None) -> bool:
-    """Whether `note_output` needs no statement."""
+    """Whether `read_output` needs no statement at this moment."""
     return not _stale_output(_counted_in_output(owner_id))
 
 

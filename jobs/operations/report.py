@@ -121,10 +121,9 @@ async def write_outputs_by_loop(worker: Worker, pieces: Sequence[Piece]) -> list
     if new := [(pieces[row.place - 1], row.owner_id) for row in rows if row.stored]:
         hooks.wrote_by_loop(piece for piece, _ in new)
     for piece, owner_id in new:
-        if quotas.is_output_known(owner_id):
-            quotas.note_output(owner_id, piece.size)
-        else:
-            await connections.run(quotas.note_output, owner_id, piece.size)
+        if not quotas.is_output_known(owner_id):
+            await connections.run(quotas.read_output, owner_id)
+        quotas.note_output(owner_id, piece.size)
     numbers = {row.place: row.next_seq for row in rows if row.next_seq > pieces[row.place - 1].seq}
     return [numbers[place] for place in sorted(numbers)] if len(numbers) == len(pieces) else None
 
@@ -151,6 +150,7 @@ def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None, new: list[Pie
     if row.next_seq <= piece.seq:
         raise OutputGap(next_seq=row.next_seq)
     if row.stored:
+        quotas.read_output(row.owner_id)
         quotas.note_output(row.owner_id, piece.size)
         new.append(piece)
     next_seq: int = row.next_seq

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from pytest_django import Settings
 
 from core.refusal import Refusal
 from jobs import operations
+from jobs.domain.quotas import FRESH_S
 from jobs.models import OutputChunk, Worker
+from jobs.operations import quotas
 from jobs.protocol import messages, sessions
 from live import hub
 from live.send_queue import SendQueue
@@ -62,7 +65,7 @@ async def holding(count: int = 3) -> AsyncIterator[Holder]:
 def _holder(count: int) -> Holder:
     operations.sync()
     worker, key = operations.create_worker("w1", queues=["work"])
-    farm.submit(count)
+    farm.submit(count, owner=farm.user("ada"))
     return Holder(operations.authenticate(key), key, operations.claim(worker, limit=count))
 
 
@@ -194,3 +197,26 @@ async def test_a_loop_that_closes_leaves_no_session(transactional_db: None) -> N
         assert numbers(await holder.write(holder.call(1, 0))) == [1]
         assert await connections.run(sessions_here) == 1
     await connections.run(farm.until, lambda: sessions_here() == 0)
+
+
+class Clock:
+    """One that goes on by so many seconds each time somebody looks at it."""
+
+    now_s = step_s = 0.0
+
+    def monotonic(self) -> float:
+        self.now_s += self.step_s
+        return self.now_s
+
+
+async def test_what_was_known_of_an_owner_until_this_moment_is_read_by_a_thread_or_not_at_all(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.JOBFARM = settings.JOBFARM | {"OUTPUT_BYTES_PER_OWNER": 10**9, "OUTPUT_BYTES_IN_ALL": 0}
+    monkeypatch.setattr(quotas, "time", clock := Clock())
+    async with holding() as holder:
+        quotas.OUTPUT.forget()
+        await holder.write_by_thread(holder.call(1, 0))
+        clock.step_s = FRESH_S / 3 + 0.1  # what is looked at three times is known twice
+        assert numbers(await holder.write(holder.call(1, 1))) == [2]
+        assert numbers(await holder.write(holder.call(1, 2))) == [3]
