@@ -20,6 +20,7 @@ from scheduling.domain.states import ENDED, LIVE, Kind, Status
 _ACTION = Q(kind=Kind.ACTION)
 _IN_PROGRESS = Q(status=Status.IN_PROGRESS)
 _loose = partial(loose, null=True, blank=True)
+RESTARTS = 4  # of the whole server count as one death: most are nobody's fault, and some are the mutation's
 
 
 class _Moment(models.DateTimeField[Any, datetime | None]):
@@ -189,7 +190,8 @@ class Due(models.Model):
     )
     colliding_statement = models.TextField(null=True, blank=True, help_text="The statement that collided last.")
     deaths = models.PositiveSmallIntegerField(
-        db_default=0, help_text="How often the process that ran this mutation died."
+        db_default=0,
+        help_text="Quarters of deaths of the process that ran this mutation; a restart of the server is one.",
     )
 
     class Meta:
@@ -200,6 +202,10 @@ class Due(models.Model):
 
     def __str__(self) -> str:
         return f"due #{self.function_id}"
+
+    @property
+    def whole_deaths(self) -> int:
+        return self.deaths // RESTARTS
 
 
 class Cluster(models.Model):

@@ -41,7 +41,6 @@ COLLIDED = Backoff(first_s=0.5, base=2, cap_s=60, jitter=1)
 RUNS_IN_PLACE = transactions.ATTEMPTS
 SHORT = Backoff(first_s=0.5, base=1, jitter=1)  # the wait for a server that is short of something
 DIED_S = 1.0  # the wait after a death, doubled by each, up to a minute
-RESTARTS = 4  # of the whole server count as one death: most are nobody's fault, and some are the mutation's
 _AGAIN_S = 5.0  # an action that catches ActionTimedOut gets another
 _RNG = random.SystemRandom()
 
@@ -82,14 +81,14 @@ def process_died(
     function_id: int, *, by: Holder, error: BaseException | None = None, ran_s: float | None = None
 ) -> bool:
     """The process that ran this mutation died, or its session, by this error, which began so long ago. After
-    SCHEDULING["MOST_DEATHS"], or four times as many restarts of the server, it is failed; until then it waits before
+    SCHEDULING["MOST_DEATHS"], of which a restart of the server is a quarter, it is failed; until then it waits before
     its next run, unless it was the session alone. False if its session still holds it, so that this has to be called
     again later."""
-    death = functions.count_death(function_id, delay_s=DIED_S, ran_s=ran_s)
-    if death is None:
+    deaths = functions.count_death(function_id, delay_s=DIED_S, ran_s=ran_s)
+    if deaths is None:
         return not Due.objects.filter(pk=function_id).exists()
-    if death.deaths >= settings.SCHEDULING["MOST_DEATHS"] * (RESTARTS if death.has_ended else 1):
-        ending = endings.failed(error or KillsItsProcess(deaths=death.deaths))
+    if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
+        ending = endings.failed(error or KillsItsProcess(deaths=deaths))
         if endings.write_failure(function_id, ending, by=by, elapsed_s=None):
             row = functions.find(function_id)
             notifications.over(function_id, task_backend=row.task_backend if row else None, raised=ending.raised)

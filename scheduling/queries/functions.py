@@ -11,7 +11,7 @@ from django.db import transaction
 
 from postgres import arrays, statements
 from scheduling.domain.states import Kind, Status
-from scheduling.models import Due, ScheduledFunction
+from scheduling.models import RESTARTS, Due, ScheduledFunction
 
 Row = statements.Row
 
@@ -149,10 +149,10 @@ def colliding(*, limit: int) -> list[Row]:
     return statements.load("scheduling", "colliding").run({"limit": limit})
 
 
-def count_death(function_id: int, **of_it: float | None) -> Row | None:
-    """Count a death of the process that ran a mutation: `deaths` so far, and whether the server `has_ended` meanwhile.
-    None if it is gone, or still locked."""
-    return next(iter(statements.load("scheduling", "count_death").run({"id": function_id, **of_it})), None)
+def count_death(function_id: int, **of_it: float | None) -> int | None:
+    """Count a death of the process that ran a mutation; how many that makes. None if it is gone, or still locked."""
+    rows = statements.load("scheduling", "count_death").run({"id": function_id, "restarts": RESTARTS, **of_it})
+    return rows[0].deaths if rows else None
 
 
 def take(dispatch: Dispatch) -> Row | None:

@@ -197,7 +197,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         columns = ("pk", "status", "attempt", "parent_id", "retry_of_id")
         stored = {pk: tuple(rest) for pk, *rest in ScheduledFunction.objects.values_list(*columns)}
         assert stored == {pk: (m.status, m.attempt, m.parent, m.retry_of) for pk, m in self.models.items()}
-        queued = {pk: m.deaths for pk, m in self.models.items() if m.status is Status.PENDING}
+        queued = {pk: 4 * m.deaths for pk, m in self.models.items() if m.status is Status.PENDING}
         assert dict(Due.objects.values_list("function_id", "deaths")) == queued
         done = [m.number for m in self.models.values() if m.kind is Kind.MUTATION and m.status is Status.SUCCESS]
         assert marks() == Counter(done)

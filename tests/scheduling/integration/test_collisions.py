@@ -143,7 +143,7 @@ class TestAMutationWhoseProcessDies:
         for deaths in (1, 2):
             assert runner.process_died(row.pk, by=BY)
             queued = Due.objects.get()
-            assert queued.deaths == deaths
+            assert queued.whole_deaths == deaths
             assert queued.next_at > clock.now()
         assert runner.process_died(row.pk, by=BY)
         assert (stored(row).status, stored(row).error_class) == ("failed", "scheduling.errors.KillsItsProcess")
@@ -163,6 +163,17 @@ class TestAMutationWhoseProcessDies:
         assert runner.process_died(row.pk, by=BY, error=OperationalError("closed"), ran_s=server_up_s)
         assert (stored(row).status, stored(row).error) == ("failed", "OperationalError: closed")
 
+    def test_has_restarts_of_the_server_counted_as_a_quarter_of_a_death_each(self) -> None:
+        row = scheduling.run_after(0, sample.make_group, name="unlucky")
+        for _ in range(3):
+            assert runner.process_died(row.pk, by=BY, error=OperationalError("closed"), ran_s=1e9)
+        assert Due.objects.get().whole_deaths == 0
+        for deaths in (1, 2):
+            assert runner.process_died(row.pk, by=BY)
+            assert (stored(row).status, Due.objects.get().whole_deaths) == ("pending", deaths)
+        assert runner.process_died(row.pk, by=BY)
+        assert "3 times" in (stored(row).error or "")
+
     def test_after_its_end_died_of_something_else(self) -> None:
         row = scheduling.run_after(0, sample.make_group, name="done")
         scheduling.run_due()
@@ -174,4 +185,4 @@ class TestAMutationWhoseProcessDies:
         with locked(row.pk):
             assert runner.process_died(row.pk, by=BY) is False
         assert runner.process_died(row.pk, by=BY) is True
-        assert Due.objects.get().deaths == 1
+        assert Due.objects.get().whole_deaths == 1
