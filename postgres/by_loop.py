@@ -89,6 +89,7 @@ class _Line:
     async def close(self) -> None:
         self._is_over = True
         if self._opening is not None:
+            self._opening.cancel()
             await asyncio.wait([self._opening])
         for connection in self._free:
             await connection.close()

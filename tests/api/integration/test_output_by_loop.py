@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from jobs.operations import quotas
 from jobs.protocol import messages, sessions
 from live import hub
 from live.send_queue import SendQueue
-from postgres import by_loop, connections
+from postgres import by_loop, connections, statements
 from tests import farm
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("work_kind")]
@@ -197,6 +198,17 @@ async def test_a_loop_that_closes_leaves_no_session(transactional_db: None) -> N
         assert numbers(await holder.write(holder.call(1, 0))) == [1]
         assert await connections.run(sessions_here) == 1
     await connections.run(farm.until, lambda: sessions_here() == 0)
+
+
+async def test_a_loop_that_closes_waits_for_no_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"host=127.0.0.1 port={silent.getsockname()[1]} connect_timeout=60"
+        monkeypatch.setattr(connections, "conninfo", lambda: where)
+        assert await by_loop.run(statements.load("jobs", "write_output"), {}) is None
+        accepted, _ = await asyncio.to_thread(silent.accept)
+        with accepted:
+            async with asyncio.timeout(PATIENCE_S):
+                await by_loop.close()
 
 
 class Clock:
