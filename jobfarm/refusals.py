@@ -58,8 +58,8 @@ def refusal(error: Exception) -> Answer | None:
         return general(404)
     if isinstance(error, RequestDataTooBig):
         return general(413)
-    if isinstance(error, ninja.errors.HttpError):
-        return _of_ninja(error)
+    if isinstance(error, ninja.errors.HttpError):  # which wraps what the parser of bodies raised
+        return (isinstance(error.__cause__, Exception) and refusal(error.__cause__)) or general(error.status_code)
     if isinstance(error, Refusal) and error.http_status != 500:  # which is ours, and logged
         return Answer(status=error.http_status, body=error.body, headers=error.headers)
     return _passing() if transactions.is_passing(error) else None
@@ -121,14 +121,6 @@ def api_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
         if not name.lower().startswith("content-") or name == "Content-Security-Policy":
             answer.headers[name] = value
     return cast("HttpResponse", answer)
-
-
-def _of_ninja(error: ninja.errors.HttpError) -> Answer:
-    """An HttpError of django-ninja, which wraps what the parser of bodies raised."""
-    cause = error.__cause__
-    if isinstance(cause, Exception) and (refused := refusal(cause)):
-        return refused
-    return general(error.status_code)
 
 
 def _invalid(faults: Any) -> Answer:

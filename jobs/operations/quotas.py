@@ -50,10 +50,7 @@ Group = tuple[str, str | None]  # the name of a limit, and a key
 
 
 def refuse_output(*, size: int, pieces: int, of_attempt: int, of_job: int) -> None:
-    """Raise QuotaReached for a piece of so many bytes, where so many pieces and bytes were written already.
-
-    The statement that stores pieces decides; this says why.
-    """
+    """Raise QuotaReached for a piece of so many bytes, where so many were written: why the statement left it out."""
     resource = "bytes of output"
     per_piece, per_attempt = allowed("OUTPUT_PIECES_PER_ATTEMPT"), allowed("OUTPUT_BYTES_PER_ATTEMPT")
     refuse_first(
@@ -212,18 +209,16 @@ def reserved(new: Sequence[JobRecord], *, rng: random.Random) -> Sequence[JobRec
 
 
 def give_back(jobs: Iterable[Any]) -> None:
-    """Put back what these took: they were not stored, or end before they used it."""
+    """Put back what these took: they were not stored, or end before they used it. Of one whose limit is declared no
+    more nothing is left to give."""
     for (name, key), group in _grouped(jobs, lambda job: (job.limit_name, job.limit_key)):
         with suppress(UnknownLimit):
             limits.give_back(name, key=key, count=sum(job.limit_count for job in group))
 
 
 def give_back_of_unstarted(jobs: Iterable[Any]) -> None:
-    """Put back what these locked jobs, which the caller is about to end, took and will not use.
-
-    That is those no worker ever spoke for: each ends once, so each gives back once. Of one whose limit is declared no
-    more nothing is left to give.
-    """
+    """Put back what these locked jobs, which the caller is about to end, took and will not use: those no worker ever
+    spoke for. Each ends once, so each gives back once."""
     give_back(job for job in jobs if job.confirmed_fence == 0)
 
 

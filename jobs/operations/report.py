@@ -158,11 +158,8 @@ def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None, new: list[Pie
 
 
 def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "File[bytes]") -> ResultFile:
-    """Keep a result file of this attempt; the same name again replaces it.
-
-    Raises InvalidName, PayloadTooLarge, and LeaseLost and QuotaReached, before the file is stored or after: then it is
-    deleted again.
-    """
+    """Keep a result file of this attempt; the same name again replaces it. Raises InvalidName, PayloadTooLarge, and
+    LeaseLost and QuotaReached, before the file is stored or after: then it is deleted again."""
     check_file(name, content)
     heartbeat(worker, job_id, lease)
     owner_id = reports.owner_of(job_id)
