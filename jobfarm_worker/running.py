@@ -59,10 +59,10 @@ def _success(result: Any) -> JobResult:
 
 
 def _failed(error: BaseException) -> JobResult:
-    if isinstance(error, Failed):
-        with suppress(Exception):  # its class is an application's, and may have no text
-            return failure(str(error), retryable=error.retryable)
-    return failure("".join(traceback.format_exception(error)))
+    is_said, text = isinstance(error, Failed), "".join(traceback.format_exception(error))
+    with suppress(Exception):  # its class is an application's, and may have no text
+        text = str(error) if is_said else text
+    return failure(text, retryable=not is_said or getattr(error, "retryable", True))
 
 
 class Throttled:

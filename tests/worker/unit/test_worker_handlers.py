@@ -256,13 +256,14 @@ class TestHandler:
 
         @worker.handler("break")
         async def broken(job: Job) -> None:
-            raise Wordless if job.payload else Unprintable
+            raise Wordless(retryable=False) if job.payload else Unprintable
 
         async with working(worker):
             jobs = [farm.submit("break", payload) for payload in ({}, {"wordless": True})]
             await until(lambda: all(job.finishes for job in jobs))
 
         assert ["its text raises" in str(job.error) or "str() failed" in str(job.error) for job in jobs] == [True, True]
+        assert [job.retryable for job in jobs] == [True, False]
 
     async def test_that_raises_what_is_no_exception_fails_its_attempt_alone(
         self, farm: FarmServer, worker: Worker
