@@ -160,7 +160,9 @@ class TestTheAdmin:
         assert Bucket.objects.exists()
 
 
-@pytest.mark.parametrize("spoilt", [{"period_ms": 0}, {"rate": "NaN"}, {"most": "Infinity"}, {"period_ms": 1e300}, {}])
+@pytest.mark.parametrize(
+    "spoilt", [{"period_ms": 0}, {"rate": "NaN"}, {"rate": 1e308}, {"most": "Infinity"}, {"period_ms": 1e300}, {}]
+)
 def test_a_state_that_cannot_be_computed_is_shown_as_it_is_beside_the_others(page: Client, spoilt: Any) -> None:
     for key, period in (("ada", timedelta.max), ("bob", LONG)):
         operations.limit("test/forever", key=key, count=9, config=TokenBucket(10, period))
