@@ -48,6 +48,7 @@ class Heartbeats:
         self._loop = asyncio.get_running_loop()
         self._leases: set[Lease] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._looks_at_s = 0.0  # uvloop's timers do not say it
         self._goes_together = True  # an older farm knows no call for several
 
     def keep(self, claimed: ClaimedJob, *, outbox: Outbox, on_lost: Callable[[str], None]) -> Lease:
@@ -88,10 +89,10 @@ class Heartbeats:
 
     def _look_at(self, when_s: float) -> None:
         if self._timer is not None:
-            if self._timer.when() <= when_s:
+            if self._looks_at_s <= when_s:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(when_s, self._look)
+        self._timer, self._looks_at_s = self._loop.call_at(when_s, self._look), when_s
 
     def _look(self) -> None:
         self._timer = None

@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 import pytest
+import uvloop
 
 from jobfarm_worker import Job, Worker, heartbeats
 from tests.worker.unit.outside import KEY, FarmServer, SayNo, until, working
@@ -217,6 +218,20 @@ class TestConfirmation:
             await until(lambda: job.finishes)
 
         assert (job.beats, job.result) == (1, "paid")
+
+    def test_of_several_such_jobs_that_came_together_is_sent_on_uvloop(self, farm: FarmServer, worker: Worker) -> None:
+        """Its timers for this very moment are no timers of asyncio's: nobody may ask when they are due."""
+        jobs = [farm.submit("pay", retry_when_lost=False) for _ in range(5)]
+        worker.concurrency = len(jobs)
+        worker.handler("pay")(lambda _job: "paid")
+
+        async def run() -> None:
+            async with working(worker):
+                await until(lambda: all(job.finishes for job in jobs))
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run())
+        assert [job.result for job in jobs] == ["paid"] * len(jobs)
 
     async def test_that_is_refused_drops_such_a_job_without_running_it(self, farm: FarmServer, worker: Worker) -> None:
         farm.refusals["heartbeat"] = [SayNo(409, "lease_lost", reason="taken_back")]
