@@ -4,7 +4,6 @@ No foreign key carries a database constraint: checking one reads an index inside
 transaction, and that alone makes neighbours collide (docs/adr/0010).
 """
 
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -23,7 +22,7 @@ _loose = partial(loose, null=True, blank=True)
 RESTARTS = 4  # of the whole server count as one death: most are nobody's fault, and some are the mutation's
 
 
-class _Moment(models.DateTimeField[Any, datetime | None]):
+class _Moment(models.DateTimeField):  # type: ignore[type-arg]  # no type parameter at run time
     """One that is read as none where Python has no such moment, as an infinity that was written by hand."""
 
     def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:  # noqa: ARG002  # Django's own
