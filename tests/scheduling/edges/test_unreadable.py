@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from jobs.operations.from_crons import submit_job
 from scheduling import operations as scheduling
@@ -51,3 +52,22 @@ class TestArgumentsThatCannotBeRead:
         scheduling.pause("unreadable")
         scheduling.resume("unreadable")
         assert Cron.objects.get().paused_at is None
+
+
+@pytest.mark.parametrize("moment", ["-infinity", "infinity", "0044-03-15 12:00 BC", "20000-01-01 00:00"])
+def test_a_moment_that_no_calendar_has_stands_on_every_page_and_its_cron_is_resumed(moment: str) -> None:
+    for name in ("broken", "whole"):
+        spoiled.due_cron(name)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE scheduling_cron SET next_at = %s WHERE name = 'broken'", [moment])
+    root = spoiled.root()
+    for _ in range(2):  # as it came, and as the scheduler left it
+        for page in ("/", "/admin/", "/crons/", "/admin/scheduling/cron/"):
+            answer = root.get(page)
+            assert (answer.status_code, "whole" in answer.content.decode()) == (200, True), page
+        for page in ("/crons/broken/", "/admin/scheduling/cron/broken/change/"):
+            assert root.get(page).status_code == 200, page
+        scheduling.fire_due()
+    scheduling.pause("broken")
+    scheduling.resume("broken")
+    assert Cron.objects.get(pk="broken").next_at is not None

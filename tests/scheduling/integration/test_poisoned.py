@@ -91,24 +91,6 @@ class TestACronThatCannotBeFired:
         assert "broken: It could not be fired: This is not a schedule: its next firing" in finding.remedy
         scheduling.sync_crons()
 
-    @pytest.mark.parametrize("moment", ["-infinity", "infinity", "0044-03-15 12:00 BC", "20000-01-01 00:00"])
-    def test_by_a_moment_that_no_calendar_has_stands_on_every_page_and_is_resumed(self, moment: str) -> None:
-        for name in ("broken", "whole"):
-            spoiled.due_cron(name)
-        with connection.cursor() as cursor:
-            cursor.execute("UPDATE scheduling_cron SET next_at = %s WHERE name = 'broken'", [moment])
-        root = spoiled.root()
-        for _ in range(2):  # as it came, and as the scheduler left it
-            for page in ("/", "/admin/", "/crons/", "/admin/scheduling/cron/"):
-                answer = root.get(page)
-                assert (answer.status_code, "whole" in answer.content.decode()) == (200, True), page
-            for page in ("/crons/broken/", "/admin/scheduling/cron/broken/change/"):
-                assert root.get(page).status_code == 200, page
-            scheduling.fire_due()
-        scheduling.pause("broken")
-        scheduling.resume("broken")
-        assert Cron.objects.get(pk="broken").next_at is not None
-
     def test_ten_times_before_the_calendar_ends_has_a_page_all_the_same(self) -> None:
         spoiled.due_cron("far", next_at=datetime(9999, 12, 31, tzinfo=UTC), schedule="every 86400 s")
         assert spoiled.root().get("/crons/far/").status_code == 200
