@@ -4,8 +4,9 @@ No foreign key carries a database constraint: checking one reads an index inside
 transaction, and that alone makes neighbours collide (docs/adr/0010).
 """
 
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -22,7 +23,13 @@ _loose = partial(loose, null=True, blank=True)
 RESTARTS = 4  # of the whole server count as one death: most are nobody's fault, and some are the mutation's
 
 
-class _Moment(models.DateTimeField):  # type: ignore[type-arg]  # no type parameter at run time
+if TYPE_CHECKING:
+    _DateTimeField = models.DateTimeField[Any, datetime | None]
+else:  # which has no type parameters at run time
+    _DateTimeField = models.DateTimeField
+
+
+class _Moment(_DateTimeField):
     """One that is read as none where Python has no such moment, as an infinity that was written by hand."""
 
     def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:  # noqa: ARG002  # Django's own
