@@ -59,10 +59,12 @@ def _success(result: Any) -> JobResult:
 
 
 def _failed(error: BaseException) -> JobResult:
-    is_said, text = isinstance(error, Failed), "".join(traceback.format_exception(error))
+    text = "".join(traceback.format_exception(error))
+    if not isinstance(error, Failed):
+        return failure(text)
     with suppress(Exception):  # its class is an application's, and may have no text
-        text = str(error) if is_said else text
-    return failure(text, retryable=not is_said or getattr(error, "retryable", True))
+        text = str(error)
+    return failure(text, retryable=error.retryable)
 
 
 class Throttled:
