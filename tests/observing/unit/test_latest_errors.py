@@ -22,7 +22,7 @@ class TestLatestErrors:
         log.error("The job %d is put aside", 7, exc_info=_raised("no\0 row of jfw_0123456789\nat all"))
         assert LATEST_ERRORS.sentences() == ["The job 7 is put aside: ValueError: no row of jfw_[hidden]"]
 
-    def test_are_named_where_they_have_no_text_and_what_cannot_be_said_at_all_costs_nobody_anything(self) -> None:
+    def test_are_named_where_they_have_no_text_and_what_cannot_be_written_at_all_costs_nobody_anything(self) -> None:
         log.error("The hook failed", exc_info=Unprintable())
         LATEST_ERRORS.handle(log.makeRecord("jobs", logging.ERROR, "", 0, "It failed: %s", (Unprintable(),), None))
         assert LATEST_ERRORS.sentences() == ["The hook failed: Unprintable: its text raises ZeroDivisionError"]
