@@ -1,5 +1,6 @@
 """What bounds batches: quotas, steps that are lost, what may be made, how long files are kept."""
 
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +14,10 @@ from openai_api.domain import batches as domain
 from openai_api.errors import InvalidCall, TooManyBatches, UnknownBatch, UnknownFile
 from openai_api.models import Batch, File
 from openai_api.operations import batches, steps
+from postgres import clock
 from scheduling.errors import SomeFailed
 from scheduling.models import ScheduledFunction
+from scheduling.registry import find
 from tests import farm
 from tests.openai_api import batching
 from tests.openai_api.batching import line, made, offering, step, text, to_the_end
@@ -92,6 +95,25 @@ class TestSteps:
         assert ScheduledFunction.objects.count() == before + 1
         assert steps.mend() == 0
         assert step(batch).status == "in_progress"
+
+    def test_that_ended_once_the_file_was_checked_are_missed_after_minutes_and_not_an_hour(
+        self, ada: User, settings: Any
+    ) -> None:
+        offering("tiny")
+        batch = made(text(line(0)), user=ada)
+        settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": "what no step can read"}
+        with pytest.raises(TypeError):
+            step(batch)
+        batch.refresh_from_db()
+        assert batch.status == "in_progress"
+        assert batch.next_step_at <= clock.now()
+
+    def test_whose_process_dies_each_time_wait_no_longer_than_their_next_one_is_missed(self) -> None:
+        retry = find(steps.step).retry
+        assert retry is not None
+        waits = [retry.delay_s(failures, rng=random.Random(1)) for failures in range(1, retry.max_attempts)]
+        assert max(waits) <= steps.LONGEST_WAIT_S
+        assert waits == sorted(waits)
 
     def test_of_a_batch_that_cannot_be_begun_anew_keep_no_other_from_it(self, ada: User) -> None:
         offering("tiny")
