@@ -37,7 +37,7 @@ from scheduling.operations import Retry, action
 STEP_S: Final = 5.0  # then other functions go on
 FIRST_WAIT_S: Final = 0.25
 LET_RUN: Final = timedelta(minutes=10)  # what a worker has when its batch is cancelled; as at OpenAI
-LONGEST_WAIT_S: Final = 30.0  # after a step whose process died, which may have done much and is no fault of the batch
+LONGEST_WAIT_S: Final = 10.0  # after a step whose process died: no fault of the batch, and much of it is done
 LONG_S: Final = 3600.0  # for a file to be checked, or written
 ROOM_WAIT_S: Final = 60.0  # for quotas of files
 _LATE: Final = timedelta(minutes=2)  # of a step, after which its chain is broken
@@ -75,7 +75,7 @@ def touch(batch_id: UUID) -> None:
     live.touch(ALL_BATCHES, topic(batch_id))
 
 
-@action(timeout=LONG_S, idempotent=True, retry=Retry(max_attempts=8, base=2, cap=LONGEST_WAIT_S), own_writes=True)
+@action(timeout=LONG_S, idempotent=True, retry=Retry(max_attempts=20, cap=LONGEST_WAIT_S), own_writes=True)
 def step(*, batch_id: str, chain: int, waited_s: float = FIRST_WAIT_S) -> None:
     """Go on with a batch for some seconds. Until it has ended each step schedules the next."""
     until, wait_s = time.monotonic() + STEP_S, 0.0
