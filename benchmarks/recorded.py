@@ -9,8 +9,8 @@ def begin() -> None:
     """Write the calls of this process down, if that was asked for. Django is set up, and knows its database."""
     from django.db import connection  # noqa: PLC0415 (Django has to be set up first)
 
-    from jobfarm import history  # noqa: PLC0415
+    from tests.histories import recorder  # noqa: PLC0415
 
     if folder := os.environ.get("BENCH_HISTORY"):
         path = Path(folder) / f"{os.environ.get('BENCH_ROW', '')}{connection.settings_dict['NAME']}.gz"
-        history.record(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+        recorder.record(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))

@@ -1,4 +1,4 @@
-"""The calls that a farm wrote down itself (`jobfarm.history`), as those of a history."""
+"""The calls that a farm wrote down itself (`recorder`), as those of a history."""
 
 import gzip
 import json

@@ -3,10 +3,10 @@ import importlib.util
 import os
 import signal
 import socket
-from argparse import ArgumentParser, FileType
-from collections.abc import Iterable, Sequence
+from argparse import ArgumentParser
+from collections.abc import Iterable
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -57,13 +57,10 @@ class Command(BaseCommand):
             "at those after"
         )
         parser.add_argument("--metrics", type=numbers.address, metavar="[HOST:]PORT", help=metrics_help)
-        history_help = "write what workers ask and are answered into this file, to be checked (docs/chaos.md)"
-        parser.add_argument("--history", type=FileType("ab"), metavar="FILE.gz", help=history_help)
 
     def handle(
-        self, *, host: str, port: int, web: int, with_worker: bool, metrics: Address | None = None,
-        history: BinaryIO | None = None, **_: Any,
-    ) -> None:  # fmt: skip
+        self, *, host: str, port: int, web: int, with_worker: bool, metrics: Address | None = None, **_: Any
+    ) -> None:
         if web < 1:
             raise CommandError("--web takes a number from 1 on.")
         if with_worker:
@@ -74,8 +71,7 @@ class Command(BaseCommand):
         try:
             self._prepare()
             lowered = processes.rights_of_servants()
-            shared = [listener.fileno(), *([history.fileno()] if history else [])]
-            children = [_web(shared, lowered, number if web > 1 else 0, metrics) for number in range(1, web + 1)]
+            children = [_web(listener, lowered, number if web > 1 else 0, metrics) for number in range(1, web + 1)]
             children += [_janitor(listener, metrics), *_clusters(listener, metrics)]
             children += [_worker(url, lowered)] if with_worker else []
             self._welcome(
@@ -144,15 +140,14 @@ def _set_for_trying_out() -> None:
         os.environ["JOBFARM_PUBLIC_NUMBERS"], settings.JOBFARM["PUBLIC_NUMBERS"] = "1", True
 
 
-def _web(shared: Sequence[int], lowered: Rights, number: int, metrics: Address | None) -> Child:
+def _web(listener: socket.socket, lowered: Rights, number: int, metrics: Address | None) -> Child:
     """Forked as the others are, unless it has an account of its own: then its settings are others. `number`: of those
     that share the listener, 0 for one alone. Whichever is free takes the next connection (docs/adr/0137)."""
-    files = [word for option, fd in zip(("--fd", "--history-fd"), shared, strict=False) for word in (option, f"{fd}")]
-    words = ["web", *files, *_shown(metrics, 2 + max(number, 1))]
+    words = ["web", "--fd", str(listener.fileno()), *_shown(metrics, 2 + max(number, 1))]
     return Child(
         name=f"web {number}" if number else "web", argv=commands.argv(*words),
         run=None if lowered.credentials else lambda: call_command(*words, skip_checks=False),
-        inherited=shared, stop_order=4, environment=dict(lowered.environment),
+        inherited=[listener.fileno()], stop_order=4, environment=dict(lowered.environment),
         credentials=lowered.credentials,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from core import commands
-from jobfarm import history, processes
+from jobfarm import processes
 from jobfarm.metrics import text
 from jobfarm.serving import Server
 from observing import numbers
@@ -30,16 +30,13 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=settings.PORT)
         parser.add_argument("--fd", type=int, help="a listening socket that the parent opened")
-        parser.add_argument("--history-fd", type=int, help="a file that the parent opened, for `farm --history`")
         parser.add_argument("--metrics", type=numbers.address, metavar="[HOST:]PORT", help=METRICS_HELP)
         parser.add_argument("--linger", type=float, default=0.0, metavar="SECONDS", help=LINGER_HELP)
 
     def handle(
         self, *, host: str, port: int, fd: int | None, linger: float = 0.0, metrics: tuple[str, int] | None = None,
-        history_fd: int | None = None, **_: Any,
+        **_: Any,
     ) -> None:  # fmt: skip
-        if history_fd is not None:
-            history.record(history_fd)
         if metrics:
             numbers.expose(metrics, token=settings.METRICS_TOKEN, render=connections.released()(text))
         try:

@@ -21,6 +21,7 @@ from typing import TextIO
 import pytest
 
 from jobfarm import processes
+from jobfarm.environment import EXAMPLES
 from postgres import descriptors
 from postgres.embedded import places
 from tests import forkserver, prepared
@@ -230,7 +231,8 @@ class TestFarm:
     def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(self, fresh_farm: Farm) -> None:
         """Both clusters do their work: an interval fires at once when it is new."""
         farm, history = fresh_farm, fresh_farm.data.parent / "history.gz"
-        farm.start("--with-worker", "--history", str(history))
+        farm.environment |= {"JOBFARM_APPS": f"{EXAMPLES},tests.histories", "RECORDED_INTO": str(history)}
+        farm.start("--with-worker")
         assert farm.way_in == (
             "This is not a terminal. For a link that logs admin in: manage.py login_link admin --url " + farm.url
         )

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from jobfarm import history
 from jobs import operations
 from jobs.domain.outputs import Piece
 from jobs.errors import LeaseLost, UnknownKind
 from tests import farm
-from tests.histories import checking, farm_calls
+from tests.histories import checking, farm_calls, recorder
 from tests.histories.history import Call
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -24,11 +23,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the calls of this process are written until the end of the test."""
-    for name in history._CALLS:
+    for name in recorder._CALLS:
         monkeypatch.setattr(operations, name, getattr(operations, name))
     path = tmp_path / "history.gz"
     with path.open("ab") as opened:
-        history.record(opened.fileno())
+        recorder.record(opened.fileno())
         yield path
 
 
@@ -123,7 +122,7 @@ def test_a_call_that_is_answered_under_a_claim_that_is_over_is_noticed(file: Pat
     farm.forgive(lost)
     operations.heartbeat(second, lost.id, farm.claim_one(second).lease)
     assert checking.faults(farm_calls.read(file)) == []
-    history._recorded(lambda *_: None, "heartbeat", os.open(file, os.O_WRONLY | os.O_APPEND))(
+    recorder._recorded(lambda *_: None, "heartbeat", os.open(file, os.O_WRONLY | os.O_APPEND))(
         first, lost.id, lost.lease
     )
     [fault] = checking.faults(farm_calls.read(file))

@@ -1,5 +1,5 @@
-"""What workers, and who submits or cancels, ask of a process and are answered, written down to be judged later:
-`farm --history` (docs/chaos.md).
+"""What workers, and who submits or cancels, ask of a process and are answered, written down to be judged later
+(docs/chaos.md).
 
 A line when a call begins and one when it ends, each a member of the gzip file for itself, written at once: processes
 share the file, and one that is killed leaves whole lines. They name jobs and claims, and nothing that a job holds.
