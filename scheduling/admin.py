@@ -3,15 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from django import forms
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
-from django.utils.html import format_html_join
+from django.shortcuts import redirect
 from django.utils.safestring import SafeString
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from core import administration, audit, people
 from live import html
@@ -21,8 +17,7 @@ from scheduling.domain.schedules import Source
 from scheduling.domain.states import Status
 from scheduling.models import Cluster, Cron, ScheduledFunction
 from scheduling.queries import pages
-from scheduling.templatetags.scheduling import cron_status, short, stored, timing, wall
-from scheduling.views import FIELDS, CronForm
+from scheduling.templatetags.scheduling import cron_status, short, timing
 
 COLOURS: Final = {
     "pending": "info",
@@ -32,14 +27,6 @@ COLOURS: Final = {
     **dict.fromkeys(("canceled", "retired", "stopped"), ""),
 }
 SOURCES: Final = {Source.CODE: "code", Source.EDITED: "code, changed by a person", Source.PERSON: "a person"}
-_WIDGETS: Final = {
-    "function": UnfoldAdminSelectWidget, "zone": UnfoldAdminSelectWidget, "timing": UnfoldAdminTextInputWidget,
-    "arguments_text": UnfoldAdminTextareaWidget,
-}  # fmt: skip
-
-
-def link(pk: int | None) -> SafeString | str:
-    return administration.link("scheduling_scheduledfunction", pk)
 
 
 class Operated(administration.Operated):
@@ -105,29 +92,7 @@ class ScheduledFunctionAdmin(administration.OnSite, Operated, administration.Bou
     run_again = administration.on_each("Run {} again", _run_again)
 
 
-class AdminCronForm(CronForm):
-    preview = "admin:scheduling_cron_preview"
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name in _WIDGETS.keys() & self.fields.keys():
-            field = self.fields[name]
-            field.widget = _WIDGETS[name](attrs=field.widget.attrs)
-            if isinstance(field, forms.ChoiceField):
-                field.widget.choices = field.choices
-
-
-def _upcoming(cron: Cron) -> SafeString | str:
-    moments = [(wall(moment),) for moment in operations.upcoming(cron)]
-    return format_html_join("", "{}<br>", moments) or "none: it is not active"
-
-
-def _history(cron: Cron) -> SafeString | str:
-    rows = [(link(row.pk), row.fire_at, row.status) for row in pages.firings(cron.pk)]
-    return format_html_join("", "{} {} {}<br>", rows) or "none yet"
-
-
-def _acting(make: Callable[..., Any], sentence: str, do: Callable[[str], object], done: str) -> Any:
+def _acting(sentence: str, do: Callable[[str], object], done: str) -> Any:
     """An action on crons. A refusal, as of one whose function is gone, is counted like the others."""
 
     def change(request: HttpRequest, cron: Cron) -> str:
@@ -135,87 +100,34 @@ def _acting(make: Callable[..., Any], sentence: str, do: Callable[[str], object]
         audit.record(people.person(request), cron, done)
         return done
 
-    return make(sentence, change, line=lambda cron: cron.pk)
+    return administration.on_each(sentence, change, line=lambda cron: cron.pk)
 
 
 @admin.register(Cron)
-class CronAdmin(Operated, administration.ReadOnly):
-    form = AdminCronForm
+class CronAdmin(administration.OnSite, Operated, administration.ReadOnly):
+    page = "scheduling:cron"
+
     list_display = [
         "name", "shown_schedule", "shown_function", "shown_source", "shown_status", "last_fire_at", "next_at",
     ]  # fmt: skip
     list_filter = ["source", ("paused_at", admin.EmptyFieldListFilter), ("retired_at", admin.EmptyFieldListFilter)]
     search_fields = ["name", "function"]
-    fields = [
-        ("name", "shown_status"), "pause_reason", ("shown_schedule", "shown_source"), "function", "arguments",
-        ("missed", "at_most", "missed_count"), ("overlap", "skipped_count"), ("last_fire_at", "next_at"),
-        "upcoming", "history",
-    ]  # fmt: skip
-    readonly_fields = [
-        "arguments", "history", "pause_reason", "shown_schedule", "shown_source", "shown_status", "upcoming",
-    ]  # fmt: skip
     actions = ["pause", "resume", "run_now"]
-    actions_detail = ["run_one_now", "follow_code", "remove"]
 
     def has_add_permission(self, request: HttpRequest, obj: Cron | None = None) -> bool:  # noqa: ARG002  # the admin's
-        return bool(request.user.has_perm("scheduling.add_cron"))
+        return bool(request.user.has_perm(views.ADD_CRON))
 
-    def has_change_permission(self, request: HttpRequest, obj: Cron | None = None) -> bool:
-        """Whoever has Django's right to; but nobody changes a cron of the farm itself."""
-        is_editable = obj is not None and operations.is_editable(obj)
-        return is_editable and bool(request.user.has_perm("scheduling.change_cron"))
-
-    def get_fields(self, request: HttpRequest, obj: Cron | None = None) -> Any:
-        if not self._is_form(request, obj):
-            return self.fields
-        known = [] if obj is None else [("shown_status", "shown_source"), "pause_reason", "upcoming", "history"]
-        return [*FIELDS, *known]
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Cron | None = None) -> Any:
-        stays = ["name", "function"] if obj is not None and self._is_form(request, obj) else []
-        return [*self.readonly_fields, *stays]
-
-    def get_actions_detail(self, request: HttpRequest, object_id: int | str) -> list[Any]:
-        cron = self.get_object(request, str(object_id))
-        source = "" if cron is None or cron.retired_at else str(cron.source)
-        fitting = {"edited": {"reset-to-the-code"}, "person": {"remove"}}.get(source, set())
-        actions = super().get_actions_detail(request, object_id)
-        return [each for each in actions if each.path in fitting | {"run-now"}]
-
-    def save_model(self, request: HttpRequest, obj: Cron, form: AdminCronForm, change: bool) -> None:  # noqa: ARG002
-        """Make or change it by the operation; the line in the log is Django's own."""
-        if change:
-            operations.edit(obj.pk, **form.plan)
-        else:
-            operations.make(obj.pk, function=form.cleaned_data["function"], **form.plan)
-
-    def get_urls(self) -> list[Any]:
-        preview = self.admin_site.admin_view(self.preview)
-        return [path("preview/", preview, name="scheduling_cron_preview"), *super().get_urls()]
-
-    def preview(self, request: HttpRequest) -> HttpResponse:
-        if not (self.has_add_permission(request) or request.user.has_perm("scheduling.change_cron")):
-            raise PermissionDenied
-        return views.firings(request)
-
-    def _is_form(self, request: HttpRequest, obj: Cron | None) -> bool:
-        return self.has_add_permission(request) if obj is None else self.has_change_permission(request, obj)
+    def add_view(self, *_: Any, **__: Any) -> HttpResponse:
+        return redirect("scheduling:new_cron")
 
     shown_schedule = administration.shown("Schedule", lambda cron: timing(cron.schedule), ordering="schedule")
     shown_function = administration.shown("Function", lambda cron: short(cron.function), ordering="function")
     shown_source = administration.shown("Defined by", lambda cron: SOURCES[Source(cron.source)])
-    arguments = administration.shown("Arguments", lambda cron: administration.preformatted(stored(cron.stored_args)))
-    upcoming = administration.shown("Next ten firings", _upcoming)
-    history = administration.shown("Last firings", _history)
     shown_status = administration.shown("Status", cron_status, label=COLOURS)
-    view_on_site = administration.on_site("scheduling:cron")
 
-    pause = _acting(administration.on_each, "Pause {}", operations.pause, "paused")
-    resume = _acting(administration.on_each, "Resume {}", operations.resume, "resumed")
-    run_now = _acting(administration.on_each, "Run {} now", operations.run_now, "fired now")
-    run_one_now = _acting(administration.on_one, "Run {} now", operations.run_now, "fired now")
-    follow_code = _acting(administration.on_one, "Reset {} to the code", operations.follow_code, "reset to the code")
-    remove = _acting(administration.on_one, "Remove {}", operations.remove, "removed")
+    pause = _acting("Pause {}", operations.pause, "paused")
+    resume = _acting("Resume {}", operations.resume, "resumed")
+    run_now = _acting("Run {} now", operations.run_now, "fired now")
 
 
 @admin.register(Cluster)

@@ -17,7 +17,7 @@ class CronName(StringConverter):
 
 
 class CronAction(StringConverter):
-    regex = "pause|resume|run"
+    regex = "pause|resume|run|reset|remove"
 
 
 register_converter(FunctionId, "functionid")
@@ -33,5 +33,6 @@ urlpatterns = [
     path("new-cron/", views.new_cron, name="new_cron"),
     path("new-cron/preview/", views.preview, name="cron_preview"),
     path("crons/<cronname:name>/", views.cron, name="cron"),
+    path("crons/<cronname:name>/edit/", views.edit_cron, name="edit_cron"),
     path("crons/<cronname:name>/<cronaction:action>/", views.cron_action, name="cron_action"),
 ]

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from core import audit, pages, people
-from core.refusal import CancelVerdict, Refusal
+from core.refusal import CancelVerdict, Refusal, existing
 from postgres import clock
 from scheduling import live_queries, operations, registry
 from scheduling.domain import schedules
@@ -28,7 +28,7 @@ _PREVIEW: Final = {
 }  # fmt: skip
 FIELDS: Final = ("name", "function", "arguments_text", "timing", "zone", "missed", "at_most", "overlap")
 OPERATE = "scheduling.operate_scheduledfunction"
-ADD_CRON = "scheduling.add_cron"
+ADD_CRON, CHANGE_CRON = "scheduling.add_cron", "scheduling.change_cron"
 CANCEL_MESSAGES = {
     CancelVerdict.BEFORE_START: "Canceled: it will never run.",
     CancelVerdict.BEFORE_RETRY: "Canceled: an earlier attempt failed, and there will be no further one.",
@@ -50,14 +50,13 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     timing = forms.CharField(
         label="Schedule", max_length=150,
         help_text='Five fields: minute, hour, day, month, weekday ("0 6 * * 1-5"); or "every 30 s", "every 5 min".'
-        '<div id="firings" class="cron-preview" role="status"></div>',
+        '<div id="firings" role="status"></div>',
     )  # fmt: skip
     zone = forms.ChoiceField(
         label="Time zone", initial="UTC", choices=lambda: [(name, name) for name in sorted(available_timezones())]
     )
 
     field_order = FIELDS  # what it does, when, and then the rest, which has the defaults of `declare`
-    preview = "scheduling:cron_preview"  # the next firings of the schedule that is being typed
 
     class Meta:
         """What is the row's own; the rest is made of the fields above."""
@@ -67,14 +66,13 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if "function" in self.fields:
-            choices = [(each.name, f"{each.summary} ({each.name})") for each in registry.for_people()]
-            self.fields["function"].choices = choices  # type: ignore[attr-defined]  # a ChoiceField
-        if "timing" in self.fields:
-            self.fields["timing"].widget.attrs |= _PREVIEW | {"hx-get": reverse(self.preview)}
+        choices = [(each.name, f"{each.summary} ({each.name})") for each in registry.for_people()]
+        self.fields["function"].choices = choices  # type: ignore[attr-defined]  # a ChoiceField
+        self.fields["timing"].widget.attrs |= _PREVIEW | {"hx-get": reverse("scheduling:cron_preview")}
         self.initial.setdefault("missed", Missed.ONCE)
         self.initial.setdefault("overlap", Overlap.SKIP)
-        if self.instance.pk:
+        if self.instance.pk:  # it keeps its name and its function
+            del self.fields["name"], self.fields["function"]
             self._begin_with(self.instance)
 
     def _begin_with(self, cron: Cron) -> None:
@@ -179,30 +177,47 @@ def cron(request: HttpRequest, name: str) -> HttpResponse:
     row = queries.cron(name)
     if row is None:
         raise Http404("There is no such cron.")
-    may_edit = operations.is_editable(row) and people.person(request).has_perm("scheduling.change_cron")
+    may_edit = operations.is_editable(row) and people.person(request).has_perm(CHANGE_CRON)
     context = {"cron": row, "may_operate": _may(request), "may_edit": may_edit}
     return render(request, "scheduling/cron.html", context)
 
 
 @pages.for_holders(ADD_CRON, pages.FORM)
 def new_cron(request: HttpRequest) -> HttpResponse:
-    form = CronForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        name = form.cleaned_data["name"]
+    """The form of a new cron, which the address may have begun."""
+    form = CronForm(request.POST or None, initial=request.GET.dict())
+    return _form(request, form, operations.make, "The cron was added.", "Added.")
+
+
+@pages.for_holders(CHANGE_CRON, pages.FORM)
+def edit_cron(request: HttpRequest, name: str) -> HttpResponse:
+    row = existing(queries.cron(name), NotFound(resource="cron"))
+    if not operations.is_editable(row):
+        raise NotFound(resource="cron of yours")
+    return _form(request, CronForm(request.POST or None, instance=row), operations.edit, "The cron was changed.")
+
+
+def _form(request: HttpRequest, form: CronForm, do: Any, sentence: str, line: str = "") -> HttpResponse:
+    if form.is_valid():
+        name = form.cleaned_data.get("name", form.instance.pk)
+        function = {"function": form.cleaned_data["function"]} if "function" in form.fields else {}
         try:
-            row = operations.make(name, function=form.cleaned_data["function"], **form.plan)
+            row = do(name, **function, **form.plan)
         except SchedulingError as refusal:  # somebody was quicker
             form.add_error(None, refusal.message)
         else:
-            audit.record(people.person(request), row, "Added.")
-            messages.success(request, "The cron was added.")
+            changed = ", ".join(str(form[field].label) for field in form.changed_data)
+            audit.record(people.person(request), row, line or f"Changed {changed or 'nothing'}.")
+            messages.success(request, sentence)
             return redirect("scheduling:cron", name)
-    status = 422 if request.method == "POST" else 200
-    return render(request, "scheduling/new_cron.html", {"form": form}, status=status)
+    return render(request, "scheduling/cron_form.html", {"form": form}, status=422 if form.is_bound else 200)
 
 
-def firings(request: HttpRequest) -> HttpResponse:
-    """The next ten firings of the schedule that is being typed, or why it is none; the administration has it too."""
+@pages.for_holders(live_queries.VIEW)
+def preview(request: HttpRequest) -> HttpResponse:
+    """The next ten firings of the schedule that is being typed, or why it is none."""
+    if not any(map(people.person(request).has_perm, (ADD_CRON, CHANGE_CRON))):
+        raise NotFound(resource="page")
     timing = request.GET.get("timing", "")
     context: dict[str, Any] = {}
     if not timing.strip():
@@ -216,15 +231,14 @@ def firings(request: HttpRequest) -> HttpResponse:
     return render(request, "scheduling/parts/firings.html", context)
 
 
-preview = pages.for_holders(ADD_CRON)(firings)
-
-
 @pages.for_holders(OPERATE, pages.POST)
 def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
     do, sentence = {
         "pause": (operations.pause, "Paused: it does not fire until it is resumed."),
         "resume": (operations.resume, "Resumed: it fires again, starting with its next fire time."),
         "run": (operations.run_now, "Fired now, in addition to its schedule."),
+        "reset": (operations.follow_code, "Reset to the code."),
+        "remove": (operations.remove, "Removed: it fires no more."),
     }[action]
     try:
         do(name)

@@ -40,10 +40,5 @@ def listed(page: str, text: str, **narrowed: object) -> SafeString:
     return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_changelist", query=narrowed), text)
 
 
-def on_site(page: str) -> Any:
-    """For `view_on_site`: the row's own page, where Django would go by a redirect."""
-    return lambda _, row: reverse(page, args=[row.pk])
-
-
 def preformatted(text: str) -> SafeString:
     return format_html('<pre class="code" tabindex="0" role="group" aria-label="Text">{}</pre>', text)

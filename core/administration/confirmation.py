@@ -8,12 +8,9 @@ from django.contrib import admin, messages
 from django.contrib.admin import actions
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import reverse
-from django.utils.text import slugify
 from unfold.admin import ModelAdmin
-from unfold.decorators import action
 
 from core.refusal import Refusal
 
@@ -64,27 +61,7 @@ def on_each(sentence: str, do: Do, *, line: Line | None = None, by: str = "statu
         texts = {"title": sentence.format(f"these {page.opts.verbose_name_plural}"), "button": sentence.format("them")}
         return _done(page, request, rows, do, lines=_lines(rows, line, by), **texts)
 
-    return admin.action(description=_label(sentence), permissions=["operate"])(act)
-
-
-def on_one(sentence: str, do: Do, *, line: Line | None = None, by: str = "status") -> Any:
-    """The same on the page of one row, to which it comes back."""
-
-    def act(page: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-        row = page.get_object(request, object_id)
-        if row is None:
-            return page._get_obj_does_not_exist_redirect(request, page.opts, object_id)  # type: ignore[no-any-return]  # noqa: SLF001
-        back = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_change", args=[row.pk])
-        texts = {"title": sentence.format(f"this {page.opts.verbose_name}"), "button": sentence.format("it")}
-        question = _done(page, request, [row], do, lines=_lines([row], line, by), **texts)
-        return question or HttpResponseRedirect(back)
-
-    label = _label(sentence)
-    return action(description=label, url_path=slugify(label), permissions=["operate"])(act)
-
-
-def _label(sentence: str) -> str:
-    return sentence.replace(" {}", "")
+    return admin.action(description=sentence.replace(" {}", ""), permissions=["operate"])(act)
 
 
 def _done(

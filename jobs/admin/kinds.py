@@ -73,7 +73,7 @@ class Named(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
 def new_cron(function: Any, args: Mapping[str, Any]) -> HttpResponse:
     """The form of a new cron that calls this with these arguments."""
     begin = {"function": registry.dotted_name(function), "arguments_text": json.dumps(args, indent=2)}
-    return HttpResponseRedirect(f"{reverse('admin:scheduling_cron_add')}?{urlencode(begin)}")
+    return HttpResponseRedirect(f"{reverse('scheduling:new_cron')}?{urlencode(begin)}")
 
 
 @admin.register(Kind)

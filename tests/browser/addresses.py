@@ -42,7 +42,6 @@ def of_the_administration(seeded: Farm) -> list[Address]:
     tables = sorted(registered(), key=lambda table: str(table._meta.label))  # its only list
     return [
         Address(name="admin", path="/admin/"),
-        Address(name="admin-cron-add", path="/admin/scheduling/cron/add/"),
         Address(name="admin-limit-add", path="/admin/ratelimits/limit/add/"),
         *(address for table in tables for address in _of_table(table)),
         *_of_actions(seeded),

@@ -47,7 +47,7 @@ class TestEveryPage:
 
     def test_says_why_a_schedule_is_none_within_the_width_of_a_phone(self, visit: Visit, boss: User) -> None:
         """The sentence comes after the page, and names what was typed, which may have no place to break."""
-        page = visit("/admin/scheduling/cron/add/", by=boss, viewport={"width": 390, "height": 844})
+        page = visit("/new-cron/", by=boss, viewport={"width": 390, "height": 844})
         page.locator("#id_timing").fill("f" * 65)
-        expect(page.locator(".cron-preview")).to_contain_text("is not a schedule")
+        expect(page.locator("#firings")).to_contain_text("is not a schedule")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -12,6 +12,14 @@ _RULE: Final = {
 _WORKER: Final = "api/v1/worker/jobs/<jobid:job_id>/"
 
 # By pattern. A value "<name>" is what stands for that name in the world.
+_CRON: Final = {
+    "timing": "every 336 h",
+    "zone": "UTC",
+    "arguments_text": '{"kind": "chat", "payload": {}}',
+    "missed": "once",
+    "at_most": "1",
+    "overlap": "skip",
+}
 FORMS: Final[Mapping[str, Any]] = {
     f"{_WORKER}heartbeat": {"lease": "<lease>"},
     f"{_WORKER}checkpoint": {"lease": "<lease>", "value": {"n": 1}},
@@ -53,16 +61,8 @@ FORMS: Final[Mapping[str, Any]] = {
     "jobs/filters/save/": {"name": "failed", "status": "failed"},
     "queues/<str:name>/ceiling/": {"ceiling": "3"},
     "queues/<str:name>/order/": {"fair": "owner", "ages_after": "600"},
-    "new-cron/": {
-        "name": "weekly",
-        "function": "jobs.operations.from_crons.submit_job",
-        "timing": "every 336 h",
-        "zone": "UTC",
-        "arguments_text": '{"kind": "chat", "payload": {}}',
-        "missed": "once",
-        "at_most": "1",
-        "overlap": "skip",
-    },
+    "new-cron/": {"name": "weekly", "function": "jobs.operations.from_crons.submit_job", **_CRON},
+    "crons/<cronname:name>/edit/": _CRON,
     "workers/connect/": {"name": "another", "queues": "chat", "scope": "own"},
     "alerts/rules/new/": _RULE,
     "alerts/rules/<jobid:rule_id>/": _RULE,

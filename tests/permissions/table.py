@@ -302,6 +302,8 @@ POST /functions/<functionid:function_id>/cancel/                     in   404  4
 POST /functions/<functionid:function_id>/run-again/                  in   404  404  404  404  in   404  302+ 302+
 GET  /crons/                                                         in   404  404  404  404  in   200  200  200
 GET  /crons/<cronname:name>/                                         in   404  404  404  404  in   200  200  200
+GET  /crons/<cronname:name>/edit/                                    in   404  404  404  404  in   404  200  200
+POST /crons/<cronname:name>/edit/                                    in   404  404  404  404  in   404  302+ 302+
 GET  /new-cron/                                                      in   404  404  404  404  in   404  200  200
 POST /new-cron/                                                      in   404  404  404  404  in   404  302+ 302+
 GET  /new-cron/preview/                                              in   404  404  404  404  in   404  200  200

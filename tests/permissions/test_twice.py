@@ -28,7 +28,7 @@ AGAIN: Final = frozenset({
     "outbox/<int:endpoint_id>/replay/", "outbox/<int:endpoint_id>/rotate/", "outbox/new/",
     "workers/connect/",
     "admin auth.User make_login_link",
-    "admin outbox.Endpoint replay_dead", "admin scheduling.Cron run-now", "admin scheduling.Cron run_now",
+    "admin outbox.Endpoint replay_dead", "admin scheduling.Cron run_now",
     "admin scheduling.ScheduledFunction run-again", "admin scheduling.ScheduledFunction run_again",
 })  # fmt: skip
 # Lines about what was done, the outbox of what happened, and what is taken back with a transaction.

@@ -1,4 +1,4 @@
-"""Crons are made and changed in the administration."""
+"""Crons that people make and change, on the site's pages, to which the administration leads."""
 
 import re
 
@@ -22,7 +22,7 @@ FORM = {
     "function": SAY, "arguments_text": '{"word": "ho"}', "timing": "30 9 * * 1-5", "zone": "Europe/Berlin",
     "missed": "once", "at_most": "1", "overlap": "skip",
 }  # fmt: skip
-ADD, CHANGE = "/admin/scheduling/cron/add/", "/admin/scheduling/cron/greet/change/"
+ADD, CHANGE, PREVIEW = "/new-cron/", "/crons/greet/edit/", "/new-cron/preview/"
 
 
 @pytest.fixture(autouse=True)
@@ -79,14 +79,12 @@ class TestMaking:
     )
     def test_says_what_is_wrong(self, root: Client, change: dict[str, str], sentence: str) -> None:
         answer = root.post(ADD, FORM | {"name": "mine"} | change)
-        assert (answer.status_code, sentence in answer.content.decode()) == (200, True)
+        assert (answer.status_code, sentence in answer.content.decode()) == (422, True)
         assert set(Cron.objects.values_list("pk", flat=True)) == {"greet", "count"}
 
     def test_shows_the_next_ten_firings_of_what_is_typed(self, root: Client) -> None:
-        preview = "/admin/scheduling/cron/preview/"
-
         def shown(timing: str, zone: str = "UTC") -> str:
-            return root.get(preview, {"timing": timing, "zone": zone}).content.decode()
+            return root.get(PREVIEW, {"timing": timing, "zone": zone}).content.decode()
 
         assert re.findall(r"<li>\w+ \d+ \w+ \d+ (.+?)</li>", shown("0 6 * * 1", "Asia/Tokyo")) == ["06:00:00 JST"] * 10
         assert "no cron expression" in shown("x")
@@ -99,28 +97,23 @@ class TestMaking:
         answer = root.get("/admin/jobs/kind/work/by-cron/", follow=True)
         assert "&quot;kind&quot;: &quot;work&quot;" in answer.content.decode()
 
-
-class TestMakingOnTheSite:
-    def test_is_offered_to_who_may_and_makes_it(self) -> None:
+    def test_is_offered_to_who_may_and_leads_to_its_page(self) -> None:
         adds = _client("view_scheduledfunction", "add_cron")
-        assert 'href="/new-cron/"' in adds.get("/crons/").content.decode()
-        assert "at least" not in adds.get("/new-cron/").content.decode()
-        answer = adds.post("/new-cron/", FORM | {"name": "mine"}, follow=True)
+        assert f'href="{ADD}"' in adds.get("/crons/").content.decode()
+        assert "at least" not in adds.get(ADD).content.decode()
+        answer = adds.post(ADD, FORM | {"name": "mine"}, follow=True)
         assert (answer.status_code, answer.redirect_chain) == (200, [("/crons/mine/", 302)])
-        assert Cron.objects.get(pk="mine").source == "person"
-        assert LogEntry.objects.get(object_id="mine").get_change_message() == "Added."
-        assert adds.post("/new-cron/", FORM | {"name": "other", "timing": "@daily"}).status_code == 422
+        assert adds.post(ADD, FORM | {"name": "other", "timing": "@daily"}).status_code == 422
 
     def test_asks_first_what_it_does_and_when_and_has_a_default_for_the_rest(self) -> None:
-        adds = _client("view_scheduledfunction", "add_cron")
-        form = adds.get("/new-cron/").context["form"]
+        form = _client("view_scheduledfunction", "add_cron").get(ADD).context["form"]
         assert tuple(form.fields) == FIELDS
         assert (form["missed"].value(), form["at_most"].value(), form["overlap"].value()) == ("once", 1, "skip")
 
     def test_is_not_offered_to_who_may_not(self) -> None:
         looks = _client("view_scheduledfunction", "operate_scheduledfunction")
-        assert "/new-cron/" not in looks.get("/crons/").content.decode()
-        assert looks.get("/new-cron/").status_code == looks.get("/new-cron/preview/").status_code == 404
+        assert ADD not in looks.get("/crons/").content.decode()
+        assert looks.get(ADD).status_code == looks.get(PREVIEW).status_code == 404
 
 
 class TestChanging:
@@ -134,11 +127,11 @@ class TestChanging:
 
     def test_is_undone(self, root: Client) -> None:
         root.post(CHANGE, FORM)
-        way = "/admin/scheduling/cron/greet/reset-to-the-code/"
-        assert f'href="{way}"' in root.get(CHANGE).content.decode()
-        root.post(way, {"confirmed": "yes"})
+        way = "/crons/greet/reset/"
+        assert f'action="{way}"' in root.get("/crons/greet/").content.decode()
+        root.post(way)
         assert (Cron.objects.get(pk="greet").source, Cron.objects.get(pk="greet").args) == ("code", {"word": "hi"})
-        assert f'href="{way}"' not in root.get(CHANGE).content.decode()
+        assert f'action="{way}"' not in root.get("/crons/greet/").content.decode()
 
     def test_mends_a_schedule_that_nobody_can_read(self, root: Client) -> None:
         Cron.objects.filter(pk="greet").update(schedule="whenever")
@@ -148,8 +141,8 @@ class TestChanging:
 
     def test_removes_what_a_person_made(self, root: Client) -> None:
         root.post(ADD, FORM | {"name": "mine"})
-        root.post("/admin/scheduling/cron/mine/remove/", {"confirmed": "yes"})
-        root.post("/admin/scheduling/cron/greet/remove/", {"confirmed": "yes"})
+        root.post("/crons/mine/remove/")
+        root.post("/crons/greet/remove/")
         assert Cron.objects.get(pk="mine").retired_at is not None
         assert Cron.objects.get(pk="greet").retired_at is None
 
@@ -164,25 +157,32 @@ class TestChanging:
             answer = root.post("/admin/scheduling/cron/", resume, follow=True)
             assert (answer.status_code, bool(list(answer.context["messages"]))) == (200, True)
             assert Cron.objects.get(pk="mine").paused_at is not None
-        root.post("/admin/scheduling/cron/mine/remove/", {"confirmed": "yes"})
+        root.post("/crons/mine/remove/")
         assert Cron.objects.get(pk="mine").retired_at is not None
 
     def test_leaves_the_farms_own_as_they_are(self, root: Client) -> None:
-        address = "/admin/scheduling/cron/count/change/"
-        assert 'name="timing"' not in root.get(address).content.decode()
-        assert root.post(address, FORM).status_code == 403
+        assert "/crons/count/edit/" not in root.get("/crons/count/").content.decode()
+        assert root.get("/crons/count/edit/").status_code == root.post("/crons/count/edit/", FORM).status_code == 404
         assert Cron.objects.get(pk="count").source == "code"
 
 
 class TestRights:
     def test_whoever_may_only_look_sees_no_form(self) -> None:
-        client = _client("view_cron", "operate_scheduledfunction")
-        page = client.get(CHANGE).content.decode()
-        assert ("greet" in page, 'name="timing"' in page) == (True, False)
-        assert [client.get(ADD).status_code, client.post(CHANGE, FORM).status_code] == [403, 403]
-        assert client.get("/admin/scheduling/cron/preview/").status_code == 403
+        client = _client("view_cron", "view_scheduledfunction", "operate_scheduledfunction")
+        page = client.get("/crons/greet/").content.decode()
+        assert ("greet" in page, CHANGE in page) == (True, False)
+        assert [client.get(ADD).status_code, client.post(CHANGE, FORM).status_code] == [404, 404]
+        assert client.get("/admin/scheduling/cron/add/").status_code == 403
 
     def test_adding_and_changing_are_rights_of_their_own(self) -> None:
-        client = _client("view_cron", "add_cron")
-        assert client.post(ADD, FORM | {"name": "mine"}).status_code == 302
-        assert client.post(CHANGE, FORM).status_code == 403
+        adds = _client("view_scheduledfunction", "add_cron")
+        assert adds.post(ADD, FORM | {"name": "mine"}).status_code == 302
+        assert adds.post(CHANGE, FORM).status_code == 404
+        changes = _client("view_scheduledfunction", "change_cron")
+        assert changes.get(PREVIEW).status_code == 200
+        assert (changes.post(ADD, FORM).status_code, changes.post(CHANGE, FORM).status_code) == (404, 302)
+
+
+def test_the_administration_leads_to_these_pages(root: Client) -> None:
+    for page, leads_to in (("add", ADD), ("greet/change", "/crons/greet/")):
+        assert root.get(f"/admin/scheduling/cron/{page}/").headers["Location"] == leads_to
