@@ -1,4 +1,4 @@
-"""What columns and fields show: links and long texts."""
+"""What columns and fields show."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -38,7 +38,3 @@ def link(page: str, pk: object, text: object = None) -> SafeString | str:
 def listed(page: str, text: str, **narrowed: object) -> SafeString:
     """A link to the list of such rows, narrowed so; `page` is like `jobs_job`."""
     return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_changelist", query=narrowed), text)
-
-
-def preformatted(text: str) -> SafeString:
-    return format_html('<pre class="code" tabindex="0" role="group" aria-label="Text">{}</pre>', text)

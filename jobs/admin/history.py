@@ -1,22 +1,18 @@
 """Attempts: what went wrong, across all jobs."""
 
-from typing import Final
+from typing import Any, Final
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.db.models.functions import Right
-from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 
 from core import administration
 from core.values import row_id
 from jobs.models import Attempt
-from jobs.queries import reports
 from jobs.templatetags import farm
 
-TEXT_END: Final = 20_000  # characters of an attempt's output on its page
 ENDING: Final = 500  # characters at the end of an error, among which its last line is looked for
 FILTERS: Final = ["outcome", administration.by_day("ended_at", leads=True)]
 _COLOURS: Final = {"failed": "danger", "timed_out": "warning"}
@@ -25,32 +21,25 @@ COLOURS: Final[dict[str, str]] = {
 }
 
 
-def _output(attempt: Attempt) -> SafeString | str:
-    """The end of what it wrote, and where all of it is."""
-    text, is_cut = reports.end_of_output(attempt.job_id, fence=attempt.number, characters=TEXT_END)
-    if not text:
-        return "–"
-    shown = administration.preformatted(
-        f"… cut here; all of it is the text behind the link\n{text}" if is_cut else text
-    )
-    url = reverse("jobs:output", args=[attempt.job_id, attempt.number])
-    return format_html('{}<a href="{}">Output as text</a>', shown, url)
-
-
 @admin.register(Attempt)
-class AttemptAdmin(administration.BoundedList):
+class AttemptAdmin(administration.OnSite, administration.BoundedList):
+    """Each leads to the page of its job, which shows it among the others."""
+
+    page = "jobs:job"
+
     list_display = ["id", "job_link", "number", "how", "worker_link", "ended_at", "last_words"]
     list_filter = FILTERS
     search_fields = ["job_id"]
     search_help_text = "The id of a job"
-    fields = ["job_link", "number", "how", "worker_link", "claimed_at", "ended_at", "traceback", "output"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
-        """In lists only the end of an error, which may be of a megabyte."""
+        """Only the end of an error, which may be of a megabyte."""
         rows: QuerySet[Attempt] = super().get_queryset(request)
-        match = request.resolver_match
-        is_one = match is not None and "object_id" in match.kwargs
-        return rows if is_one else rows.defer("error").annotate(ending=Right("error", ENDING))
+        return rows.defer("error").annotate(ending=Right("error", ENDING))
+
+    def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> HttpResponse:
+        attempt = get_object_or_404(Attempt, pk=row_id(object_id) or 0)
+        return super().change_view(request, str(attempt.job_id))
 
     def finds_exactly(self, term: str) -> bool:
         return bool(term.strip())
@@ -74,5 +63,3 @@ class AttemptAdmin(administration.BoundedList):
         "Job", lambda attempt: administration.link("jobs_job", attempt.job_id, f"#{attempt.job_id}")
     )
     last_words = administration.shown("Error", lambda attempt: farm.last_line(attempt.ending)[:120])
-    traceback = administration.shown("Error", lambda attempt: administration.preformatted(farm.cut(attempt.error)))
-    output = administration.shown("Output", _output)
