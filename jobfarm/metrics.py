@@ -13,13 +13,7 @@ from typing import Any, Final
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from prometheus_client import REGISTRY, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client import core as prometheus
 from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
@@ -65,7 +59,7 @@ class Past:
         self._until: datetime | None = None
         self._queues: defaultdict[str, _Queue] = defaultdict(_Queue)
 
-    def families(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[prometheus.Metric]:
         settled = gauges.settled(since=self._until)
         if settled is not None:
             for minute in settled.minutes:
@@ -75,17 +69,17 @@ class Past:
         yield self._histogram("run", "How long runs took that ended a job by themselves.")
         yield self._histogram("wait", "How long jobs were due until they were claimed for their last attempt.")
 
-    def _counters(self) -> Iterator[Metric]:
-        arrived = CounterMetricFamily("jobfarm_jobs_submitted", "Jobs that came in.", labels=["queue"])
-        ended = CounterMetricFamily("jobfarm_jobs_ended", "Jobs that ended.", labels=["queue", "outcome"])
+    def _counters(self) -> Iterator[prometheus.Metric]:
+        arrived = prometheus.CounterMetricFamily("jobfarm_jobs_submitted", "Jobs that came in.", labels=["queue"])
+        ended = prometheus.CounterMetricFamily("jobfarm_jobs_ended", "Jobs that ended.", labels=["queue", "outcome"])
         for name, queue in sorted(self._queues.items()):
             arrived.add_metric([name], queue.arrived)
             for outcome, number in queue.ended.items():
                 ended.add_metric([name, outcome], number)
         yield from (arrived, ended)
 
-    def _histogram(self, name: str, about: str) -> Metric:
-        family = HistogramMetricFamily(f"jobfarm_job_{name}_seconds", about, labels=["queue"])
+    def _histogram(self, name: str, about: str) -> prometheus.Metric:
+        family = prometheus.HistogramMetricFamily(f"jobfarm_job_{name}_seconds", about, labels=["queue"])
         for queue_name, queue in sorted(self._queues.items()):
             counts = queue.ran if name == "run" else queue.waited
             family.add_metric([queue_name], buckets=buckets(counts), sum_value=rollups.total_s(counts))
@@ -119,30 +113,30 @@ class Farm(Collector):
         self._past = Past()
         self.families = Remembered(self._read, for_s=KEPT_S)
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[prometheus.Metric]:
         """Everything, at most KEPT_S old. Without a database only that it does not answer: what the process counted
         itself is worth reading then more than ever."""
-        yield InfoMetricFamily("jobfarm", "Which release this process runs.", value={"version": __version__})
+        yield prometheus.InfoMetricFamily("jobfarm", "Which release this process runs.", value={"version": __version__})
         yield from self.families()
         yield from _pool()
 
-    def _read(self) -> Sequence[Metric]:
+    def _read(self) -> Sequence[prometheus.Metric]:
         try:
             with deadline.within(READ_WITHIN_S), transaction.atomic():
                 statements.load("jobfarm", "hurry").run({"ms": STATEMENT_MS})
                 families = [family for area in AREAS for family in area.families()]
                 families += [*self._past.families(), _lateness()]
         except (DatabaseError, PostgresError, PoolTimeout):
-            return [GaugeMetricFamily(UP, "Whether the database answers.", value=0)]
-        return [GaugeMetricFamily(UP, "Whether the database answers.", value=1), *families]
+            return [prometheus.GaugeMetricFamily(UP, "Whether the database answers.", value=0)]
+        return [prometheus.GaugeMetricFamily(UP, "Whether the database answers.", value=1), *families]
 
 
 def text() -> bytes:
     return generate_latest(REGISTRY) + generate_latest(FARM)
 
 
-def _lateness() -> Metric:
-    lateness = Metric(
+def _lateness() -> prometheus.Metric:
+    lateness = prometheus.Metric(
         "jobfarm_function_lateness_seconds",
         "How late functions began that ended in the last five minutes (the latest 1000); quantile 1 is the most.",
         "summary",
@@ -153,21 +147,21 @@ def _lateness() -> Metric:
     return lateness
 
 
-def _pool() -> Iterator[Metric]:
+def _pool() -> Iterator[prometheus.Metric]:
     """Of this process's connections. It stands apart: it is true and wanted when the database does not answer."""
     pool = getattr(connection, "pool", None)
     if pool is None:
         return
     stats = pool.get_stats()
-    size = GaugeMetricFamily("jobfarm_pool_connections", "Connections of this process.", labels=["state"])
+    size = prometheus.GaugeMetricFamily("jobfarm_pool_connections", "Connections of this process.", labels=["state"])
     size.add_metric(["open"], stats.get("pool_size", 0))
     size.add_metric(["idle"], stats.get("pool_available", 0))
     size.add_metric(["most"], stats.get("pool_max", 0))
     yield size
-    yield GaugeMetricFamily(
+    yield prometheus.GaugeMetricFamily(
         "jobfarm_pool_waiting", "Requests that wait for a connection.", value=stats.get("requests_waiting", 0)
     )
-    yield CounterMetricFamily(
+    yield prometheus.CounterMetricFamily(
         "jobfarm_pool_errors", "Requests that got none in time.", value=stats.get("requests_errors", 0)
     )
 

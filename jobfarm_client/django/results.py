@@ -7,25 +7,17 @@ from typing import Any, Final
 
 from django.utils.module_loading import import_string
 
-from jobfarm_client.django.interface import (
-    AnyResult,
-    AnyTask,
-    Task,
-    TaskError,
-    TaskResult,
-    TaskResultDoesNotExist,
-    TaskResultStatus,
-)
+from jobfarm_client.django import interface
 from jobfarm_client.django.models import FarmTask
 from jobfarm_client.models import Job
 
-_STATUS: Final[Mapping[str, TaskResultStatus]] = {
-    "pending": TaskResultStatus.READY,
-    "in_progress": TaskResultStatus.RUNNING,
-    "success": TaskResultStatus.SUCCESSFUL,
-    "failed": TaskResultStatus.FAILED,
-    "timed_out": TaskResultStatus.FAILED,
-    "canceled": TaskResultStatus.FAILED,
+_STATUS: Final[Mapping[str, interface.TaskResultStatus]] = {
+    "pending": interface.TaskResultStatus.READY,
+    "in_progress": interface.TaskResultStatus.RUNNING,
+    "success": interface.TaskResultStatus.SUCCESSFUL,
+    "failed": interface.TaskResultStatus.FAILED,
+    "timed_out": interface.TaskResultStatus.FAILED,
+    "canceled": interface.TaskResultStatus.FAILED,
 }
 # How farm_worker reports what a task raised: the class, then its traceback.
 _REPORTED: Final = re.compile(r"([A-Za-z_][\w.]*)\n(Traceback .*)", re.DOTALL)
@@ -33,14 +25,14 @@ _ENDED_BY_THE_FARM: Final = "jobfarm_client.errors.JobFailed"
 _REFUSED: Final = "jobfarm_client.errors.Refused"
 
 
-def loaded(path: str) -> AnyTask:
+def loaded(path: str) -> interface.AnyTask:
     """The task that is called so; raises TaskResultDoesNotExist where the code has none (any more)."""
     try:
         imported = import_string(path)
     except ImportError as error:
-        raise TaskResultDoesNotExist(f"There is no task {path}.") from error
-    if not isinstance(imported, Task):
-        raise TaskResultDoesNotExist(f"{path} is not a task.")
+        raise interface.TaskResultDoesNotExist(f"There is no task {path}.") from error
+    if not isinstance(imported, interface.Task):
+        raise interface.TaskResultDoesNotExist(f"{path} is not a task.")
     return imported
 
 
@@ -49,16 +41,18 @@ def report(error: BaseException, formatted: str) -> str:
     return f"{type(error).__module__}.{type(error).__qualname__}\n{formatted}"
 
 
-def made(task: AnyTask, payload: Mapping[str, Any], *, value: Any = None, **facts: Any) -> AnyResult:
+def made(
+    task: interface.AnyTask, payload: Mapping[str, Any], *, value: Any = None, **facts: Any
+) -> interface.AnyResult:
     """The result of this task, called as its job's payload says."""
-    result: AnyResult = TaskResult(
+    result: interface.AnyResult = interface.TaskResult(
         task=task, args=payload["args"], kwargs=payload["kwargs"], backend=task.backend, **facts
     )
     object.__setattr__(result, "_return_value", value)
     return result
 
 
-def of(row: FarmTask, job: Job | None) -> AnyResult:
+def of(row: FarmTask, job: Job | None) -> interface.AnyResult:
     """The result as it stands: of the job, or of a task that the farm does not have yet, or does not take."""
     run_at = row.body.get("run_at")
     task = loaded(row.task).using(
@@ -74,8 +68,8 @@ def of(row: FarmTask, job: Job | None) -> AnyResult:
 
 def _unsent(row: FarmTask) -> dict[str, Any]:
     is_refused = row.due_at is None and row.job is None
-    errors = [TaskError(exception_class_path=_REFUSED, traceback=row.error)] if is_refused else []
-    status = TaskResultStatus.FAILED if is_refused else TaskResultStatus.READY
+    errors = [interface.TaskError(exception_class_path=_REFUSED, traceback=row.error)] if is_refused else []
+    status = interface.TaskResultStatus.FAILED if is_refused else interface.TaskResultStatus.READY
     moments = dict.fromkeys(("started_at", "finished_at", "last_attempted_at"))
     return {"status": status, "errors": errors, "worker_ids": [], **moments}
 
@@ -95,8 +89,8 @@ def _as_it_runs(job: Job) -> dict[str, Any]:
     }
 
 
-def _error(text: str) -> TaskError:
+def _error(text: str) -> interface.TaskError:
     reported = _REPORTED.fullmatch(text)
     if reported is None:
-        return TaskError(exception_class_path=_ENDED_BY_THE_FARM, traceback=text)
-    return TaskError(exception_class_path=reported[1], traceback=reported[2])
+        return interface.TaskError(exception_class_path=_ENDED_BY_THE_FARM, traceback=text)
+    return interface.TaskError(exception_class_path=reported[1], traceback=reported[2])

@@ -9,19 +9,8 @@ from typing import Any
 from django.db import connections
 from django.utils import timezone
 
-from jobfarm_client.django import results
+from jobfarm_client.django import interface, results
 from jobfarm_client.django.backend import FarmBackend
-from jobfarm_client.django.interface import (
-    AnyResult,
-    AnyTask,
-    TaskContext,
-    TaskError,
-    TaskResultDoesNotExist,
-    TaskResultStatus,
-    normalize_json,
-    task_finished,
-    task_started,
-)
 from jobfarm_worker import Failed, Job
 
 
@@ -42,41 +31,41 @@ def _run(job: Job, alias: str) -> Any:
     going to find. What a receiver of a signal raises is Django's to log: the task has run, and is not to run again."""
     task, call = _task(job, alias), job.payload
     started = _result(job, task)
-    task_started.send_robust(FarmBackend, task_result=started)
-    context = [TaskContext(task_result=started)] if task.takes_context else []
+    interface.task_started.send_robust(FarmBackend, task_result=started)
+    context = [interface.TaskContext(task_result=started)] if task.takes_context else []
     try:
-        value = normalize_json(task.call(*context, *call["args"], **call["kwargs"]))
+        value = interface.normalize_json(task.call(*context, *call["args"], **call["kwargs"]))
     except Exception as error:
         if job.attempt >= (job.max_attempts or 1):
-            task_finished.send_robust(FarmBackend, task_result=_failed(started, error))
+            interface.task_finished.send_robust(FarmBackend, task_result=_failed(started, error))
         raise Failed(results.report(error, traceback.format_exc())) from error
-    task_finished.send_robust(FarmBackend, task_result=_succeeded(started, value))
+    interface.task_finished.send_robust(FarmBackend, task_result=_succeeded(started, value))
     return value
 
 
-def _task(job: Job, alias: str) -> AnyTask:
+def _task(job: Job, alias: str) -> interface.AnyTask:
     try:
         return results.loaded(job.payload["task"]).using(backend=alias)
-    except (TaskResultDoesNotExist, KeyError, TypeError) as error:
+    except (interface.TaskResultDoesNotExist, KeyError, TypeError) as error:
         raise Failed(f"This is no task of this site: {error}", retryable=False) from error
 
 
-def _result(job: Job, task: AnyTask) -> AnyResult:
+def _result(job: Job, task: interface.AnyTask) -> interface.AnyResult:
     now = timezone.now()
     return results.made(
-        task, job.payload, id=str(job.payload.get("id", job.id)), status=TaskResultStatus.RUNNING, enqueued_at=None,
-        started_at=now, last_attempted_at=now, finished_at=None, errors=[],
+        task, job.payload, id=str(job.payload.get("id", job.id)), status=interface.TaskResultStatus.RUNNING,
+        enqueued_at=None, started_at=now, last_attempted_at=now, finished_at=None, errors=[],
         worker_ids=[socket.gethostname()] * job.attempt,
     )  # fmt: skip
 
 
-def _succeeded(started: AnyResult, value: Any) -> AnyResult:
-    result = replace(started, status=TaskResultStatus.SUCCESSFUL, finished_at=timezone.now())
+def _succeeded(started: interface.AnyResult, value: Any) -> interface.AnyResult:
+    result = replace(started, status=interface.TaskResultStatus.SUCCESSFUL, finished_at=timezone.now())
     object.__setattr__(result, "_return_value", value)
     return result
 
 
-def _failed(started: AnyResult, error: Exception) -> AnyResult:
+def _failed(started: interface.AnyResult, error: Exception) -> interface.AnyResult:
     path, _, formatted = results.report(error, traceback.format_exc()).partition("\n")
-    errors = [TaskError(exception_class_path=path, traceback=formatted)]
-    return replace(started, status=TaskResultStatus.FAILED, finished_at=timezone.now(), errors=errors)
+    errors = [interface.TaskError(exception_class_path=path, traceback=formatted)]
+    return replace(started, status=interface.TaskResultStatus.FAILED, finished_at=timezone.now(), errors=errors)

@@ -50,7 +50,7 @@ class CallNumbers:
 
     def of(self, piece: Mapping[str, Any]) -> int:
         """The number of the call that this piece is of, counted from 0."""
-        function = piece["function"] if isinstance(piece.get("function"), dict) else {}
+        function = as_object(piece.get("function"))
         name, index = function.get("name"), piece.get("index")
         index = index if isinstance(index, int) else None
         number = self._known(index, piece.get("id"), name)
@@ -125,7 +125,7 @@ class Whole(Streamed):
         if (usage := usage_of(chunk)) is not None:
             self._answer["usage"] = usage
         for choice in objects(chunk.get("choices")):
-            number, copied = _index(choice), copy.deepcopy(choice)
+            number, copied = index_of(choice), copy.deepcopy(choice)
             for call in objects(copied["delta"].get("tool_calls")) if _is_delta(copied) else ():
                 call["index"] = self._calls[number].of(call)
             _merge(self._choices.setdefault(number, {}), copied)
@@ -201,9 +201,13 @@ def objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
+def as_object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def as_delta(choice: Mapping[str, Any]) -> dict[str, Any]:
     """A choice of a whole answer as one of a chunk, in one piece."""
-    message = choice["message"] if isinstance(choice.get("message"), dict) else {}
+    message = as_object(choice.get("message"))
     calls = [{**call, "index": number} for number, call in enumerate(objects(message.get("tool_calls")))]
     return {**choice, "delta": {**message, "tool_calls": calls}}
 
@@ -221,7 +225,7 @@ def is_usage(chunk: Mapping[str, Any]) -> bool:
 
 def usage_of(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
     """What a chunk says of tokens, in OpenAI's place or in Groq's; None: nothing."""
-    places = (chunk, chunk["x_groq"] if isinstance(chunk.get("x_groq"), dict) else {})
+    places = (chunk, as_object(chunk.get("x_groq")))
     return next((place["usage"] for place in places if isinstance(place.get("usage"), dict)), None)
 
 
@@ -237,14 +241,14 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _index(item: Mapping[str, Any]) -> int:
+def index_of(item: Mapping[str, Any]) -> int:
     index = item.get("index")
     return index if isinstance(index, int) else 0
 
 
 def _has_token(choice: Mapping[str, Any]) -> bool:
     delta = choice.get("delta")
-    content = {**(delta if isinstance(delta, dict) else {}), "text": choice.get("text"), "role": None}
+    content = {**as_object(delta), "text": choice.get("text"), "role": None}
     return any(content.values()) or bool(choice.get("finish_reason"))
 
 

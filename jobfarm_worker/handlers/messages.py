@@ -6,17 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jobfarm_worker.handlers.chunks import (
-    FINISH_SUPPLIED,
-    CallNumbers,
-    GrowingText,
-    Streamed,
-    as_delta,
-    line,
-    objects,
-    storable_json,
-    usage_of,
-)
+from jobfarm_worker.handlers import chunks
 
 Event = dict[str, Any]
 _STOPS: Final = {
@@ -33,14 +23,14 @@ _PIECES: Final = {
 _TOKENS: Final = frozenset({"content_block_delta", "message_delta", "message_stop"})
 
 
-class PassedMessage(Streamed):
+class PassedMessage(chunks.Streamed):
     """A message of a server that has `/messages`: its events as they are, but for its pings, since the farm sends its
     own."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
-        self._inputs: dict[int, GrowingText] = {}
+        self._inputs: dict[int, chunks.GrowingText] = {}
         self._has_stopped = False
 
     @property
@@ -58,26 +48,28 @@ class PassedMessage(Streamed):
         self._take(event)
         self.has_token = self.has_token or kind in _TOKENS
         self._has_stopped = self._has_stopped or kind == "message_stop"
-        return [line(event)]
+        return [chunks.line(event)]
 
     def answer(self) -> dict[str, Any]:
         content = [_whole(block, self._inputs.get(index)) for index, block in sorted(self._blocks.items())]
-        answer: dict[str, Any] = storable_json({**self._message, "content": content})
+        answer: dict[str, Any] = chunks.storable_json({**self._message, "content": content})
         return answer
 
     def _take(self, event: Mapping[str, Any]) -> None:
-        delta = _object(event.get("delta"))
+        delta = chunks.as_object(event.get("delta"))
         match event.get("type"):
             case "message_start":
-                self._message = {**_object(event.get("message"))}
+                self._message = {**chunks.as_object(event.get("message"))}
             case "content_block_start":
-                self._blocks[_index(event)] = {**_object(event.get("content_block"))}
+                self._blocks[chunks.index_of(event)] = {**chunks.as_object(event.get("content_block"))}
             case "content_block_delta":
-                self._grow(_index(event), delta)
+                self._grow(chunks.index_of(event), delta)
             case "message_delta":
                 self._message |= delta
-                counted = {name: value for name, value in _object(event.get("usage")).items() if value is not None}
-                self._message["usage"] = _object(self._message.get("usage")) | counted
+                counted = {
+                    name: value for name, value in chunks.as_object(event.get("usage")).items() if value is not None
+                }
+                self._message["usage"] = chunks.as_object(self._message.get("usage")) | counted
 
     def _grow(self, index: int, delta: Mapping[str, Any]) -> None:
         block = self._blocks.setdefault(index, {})
@@ -99,8 +91,8 @@ class _Block:
     """A block of content that grows: `begin` is how it starts, `unsent` what came and is in no event yet."""
 
     begin: dict[str, Any]
-    text: GrowingText = field(default_factory=GrowingText)
-    unsent: GrowingText = field(default_factory=GrowingText)
+    text: chunks.GrowingText = field(default_factory=chunks.GrowingText)
+    unsent: chunks.GrowingText = field(default_factory=chunks.GrowingText)
     is_open: bool = False
 
     def add(self, piece: Any) -> None:
@@ -135,7 +127,7 @@ class MappedMessage(PassedMessage):
         self._queue: list[_Block] = []
         self._at = 0  # the block whose events are due
         self._calls: dict[int, _Block] = {}
-        self._call_numbers = CallNumbers()
+        self._call_numbers = chunks.CallNumbers()
         self._stop: dict[str, Any] = {}
         self._usage: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
 
@@ -149,14 +141,14 @@ class MappedMessage(PassedMessage):
     def supply_finish(self) -> list[str]:
         """The server said that this is all, and not why: no events, since the last ones are made in `closing`."""
         self._stop = self._stopped("stop", None)
-        self._notes.append(FINISH_SUPPLIED)
+        self._notes.append(chunks.FINISH_SUPPLIED)
         return []
 
     def closing(self) -> list[str]:
         return self._taken(self._last_events())
 
     def take_whole(self, completion: Mapping[str, Any]) -> None:
-        choices = [as_delta(choice) for choice in objects(completion.get("choices"))]
+        choices = [chunks.as_delta(choice) for choice in chunks.objects(completion.get("choices"))]
         self.lines({**completion, "choices": choices})
         if not (self.is_finished or self.failure):
             self.supply_finish()
@@ -166,18 +158,18 @@ class MappedMessage(PassedMessage):
         return {**super().answer(), **({"jobfarm": {"notes": self._notes}} if self._notes else {})}
 
     def _taken(self, events: Iterable[Event]) -> list[str]:
-        taken = [line for event in events for line in PassedMessage.lines(self, event)]
+        taken = [chunks.line for event in events for chunks.line in PassedMessage.lines(self, event)]
         self.has_token = self.has_token or self.is_finished
         return taken
 
     def _events(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
-        if (counted := usage_of(chunk)) is not None:
+        if (counted := chunks.usage_of(chunk)) is not None:
             self._usage = _usage(counted)
         if not self._message:
             yield {"type": "message_start", "message": self._begun(chunk)}
-        for choice in objects(chunk.get("choices")):
+        for choice in chunks.objects(chunk.get("choices")):
             if not choice.get("index"):
-                self._add(_object(choice.get("delta")))
+                self._add(chunks.as_object(choice.get("delta")))
                 if (reason := choice.get("finish_reason")) in _FAILURES:
                     self.failure = f"It ended with finish_reason {reason}."
                 elif reason:
@@ -198,7 +190,7 @@ class MappedMessage(PassedMessage):
         self._text("thinking", delta.get("reasoning_content") or delta.get("reasoning"))
         self._text("text", delta.get("content"))
         self._text("text", delta.get("refusal"))
-        for call in objects(delta.get("tool_calls")):
+        for call in chunks.objects(delta.get("tool_calls")):
             self._call(call)
 
     def _text(self, kind: str, text: Any) -> None:
@@ -210,7 +202,7 @@ class MappedMessage(PassedMessage):
         self._queue[-1].add(text)
 
     def _call(self, call: Mapping[str, Any]) -> None:
-        function, number = _object(call.get("function")), self._call_numbers.of(call)
+        function, number = chunks.as_object(call.get("function")), self._call_numbers.of(call)
         if number not in self._calls:
             call_id = str(call.get("id") or f"toolu_{self._job_id}_{number}")
             self._calls[number] = _Block({"type": "tool_use", "id": call_id, "name": "", "input": {}})
@@ -252,7 +244,7 @@ def _grown(block: _Block, number: int) -> Iterator[Event]:
         yield {"type": "content_block_start", "index": number, "content_block": {**block.begin}}
     if block.unsent:
         kind, name = _PIECES[block.kind]
-        piece, block.unsent = str(block.unsent), GrowingText()
+        piece, block.unsent = str(block.unsent), chunks.GrowingText()
         yield {"type": "content_block_delta", "index": number, "delta": {"type": kind, name: piece}}
 
 
@@ -266,11 +258,11 @@ def _usage(counted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _count(counted: Any, name: str) -> int:
-    number = _object(counted).get(name)
+    number = chunks.as_object(counted).get(name)
     return number if isinstance(number, int) else 0
 
 
-def _whole(block: dict[str, Any], pieces: GrowingText | None) -> dict[str, Any]:
+def _whole(block: dict[str, Any], pieces: chunks.GrowingText | None) -> dict[str, Any]:
     """A block with its input, which may come as pieces of JSON; `{}` where they make no object."""
     return {**block, "input": _json(str(pieces)) or {}} if pieces else block
 
@@ -283,17 +275,8 @@ def _json(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _continued(known: Any, more: str) -> GrowingText:
-    if isinstance(known, GrowingText):
+def _continued(known: Any, more: str) -> chunks.GrowingText:
+    if isinstance(known, chunks.GrowingText):
         known += more
         return known
-    return GrowingText(str(known or ""), more)
-
-
-def _index(event: Mapping[str, Any]) -> int:
-    index = event.get("index")
-    return index if isinstance(index, int) else 0
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return chunks.GrowingText(str(known or ""), more)

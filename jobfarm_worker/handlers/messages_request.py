@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from jobfarm_worker.handlers.chunks import objects
+from jobfarm_worker.handlers.chunks import as_object, objects
 from jobfarm_worker.handlers.responses_request import unsupported
 
 Fields = Mapping[str, Any]
@@ -159,7 +159,7 @@ def _image(block: Fields, at: str, _notes: Notes) -> list[dict[str, Any]]:
 
 
 def _document(block: Fields, at: str, notes: Notes) -> list[dict[str, Any]]:
-    source = block["source"] if isinstance(block.get("source"), dict) else {}
+    source = as_object(block.get("source"))
     if source.get("type") == "text":
         return _text(source, at, notes, field="data")
     if source.get("type") == "content":
@@ -181,7 +181,7 @@ ELSEWHERE: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 
 def _address(block: Fields, at: str, known: set[str]) -> str:
     """Where a picture or a document is. Raises Failed for one that is kept elsewhere, or nowhere."""
-    source = block["source"] if isinstance(block.get("source"), dict) else {}
+    source = as_object(block.get("source"))
     kind = source.get("type")
     if kind not in known:
         raise unsupported(f"{at}.content.source", f"of the type {' or '.join(sorted(known))}")
@@ -231,7 +231,7 @@ def _tool_choice(choice: Fields) -> dict[str, Any]:
 
 def _format(fields: Fields, notes: Notes) -> dict[str, Any]:
     """The shape of the answer; how much effort it takes is the model's own affair."""
-    known = fields["output_config"] if isinstance(fields.get("output_config"), dict) else {}
+    known = as_object(fields.get("output_config"))
     _note(notes, *(f"output_config.{name}" for name in sorted(known.keys() - {"format"})))
     shape = known.get("format") or fields.get("output_format")  # its older name
     if not isinstance(shape, dict) or shape.get("type") != "json_schema":

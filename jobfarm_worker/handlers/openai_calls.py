@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import answers, spans
+from jobfarm_worker.handlers import answers, servers, spans
 from jobfarm_worker.handlers.chunks import Streamed, Transcription, Whole, objects, wants_usage
 from jobfarm_worker.handlers.messages import MappedMessage, PassedMessage
 from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message
@@ -18,16 +18,6 @@ from jobfarm_worker.handlers.payloads import call_of, headers_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context
 from jobfarm_worker.handlers.retrying import DELAYS_S, retried
-from jobfarm_worker.handlers.servers import (
-    Answer,
-    BrokenStreamError,
-    Connection,
-    Request,
-    Server,
-    ServerError,
-    StatusError,
-    refuse_error,
-)
 from jobfarm_worker.job import Job
 
 MODELS_S = 10.0
@@ -56,7 +46,7 @@ class OpenAICalls:
     """
 
     def __init__(self, *, url: str, environ: Mapping[str, str], delays_s: Sequence[float] = DELAYS_S) -> None:
-        self._server = Server.named(url, key="JOBFARM_LLM_KEY", environ=environ)
+        self._server = servers.Server.named(url, key="JOBFARM_LLM_KEY", environ=environ)
         self._delays_s = delays_s
         self._known: dict[str, bool] = {}  # which addresses the server has, of those that not all have
         self._counts: bool | None = None  # whether it takes `stream_options`; None: that is not known
@@ -68,26 +58,26 @@ class OpenAICalls:
         try:
             async with self._server.opened(timeout_s=MODELS_S) as connection:
                 listed = await connection.get("models")
-        except (ServerError, ValueError) as error:
+        except (servers.ServerError, ValueError) as error:
             log.warning("the model server does not say which models it has: %s", error)
             return []
         return _names(listed, among="data", field="id")
 
     async def loaded(self) -> list[str]:
         """The models that the server has in memory; none of a server that does not say, as Ollama does."""
-        with suppress(ServerError, ValueError):
+        with suppress(servers.ServerError, ValueError):
             return _names((await self._beside("api/ps")).json(), among="models", field="name")
         return []
 
     async def cache_used(self) -> float | None:
         """Which share of its cache of prompts the server's running calls hold, in tenths; None of a server that does
         not say, as vLLM does."""
-        with suppress(ServerError, ValueError):
+        with suppress(servers.ServerError, ValueError):
             shares = map(float, _CACHE.findall((await self._beside("metrics")).text))
             return max((int(10 * min(1.0, share)) / 10 for share in shares), default=None)
         return None
 
-    async def _beside(self, path: str) -> Answer:
+    async def _beside(self, path: str) -> servers.Answer:
         """What the server says beside its `/v1`. Raises ServerError."""
         root = replace(self._server, url=self._server.url.removesuffix("/v1"))
         async with root.opened(timeout_s=MODELS_S) as connection:
@@ -103,20 +93,20 @@ class OpenAICalls:
             if path == COUNT_TOKENS:
                 return await self._counted(connection, path, body, job)
             if path == "audio/speech":
-                spoken = await self._retried(lambda: connection.post(Request(path, body)))
+                spoken = await self._retried(lambda: connection.post(servers.Request(path, body)))
                 return answers.handed_in_sound(job, spoken.data, content_type=spoken.content_type)
             if path.startswith("audio/"):
                 return await self._transcribed(connection, path, body, job)
             if body.get("stream"):
                 shown = wants_usage(body)
-                request = Request(path, _counting(body))
+                request = servers.Request(path, _counting(body))
                 return await self._streamed(connection, request, lambda: Whole(shows_usage=shown), job)
-            answer = await self._retried(lambda: connection.post_json(Request(path, body)))
+            answer = await self._retried(lambda: connection.post_json(servers.Request(path, body)))
         if path == "embeddings":
             answer = answers.encoded(answer, body)
         return answers.handed_in(job, path, answer)
 
-    async def _in_dialect(self, connection: Connection, path: str, body: dict[str, Any], job: Job) -> Any:
+    async def _in_dialect(self, connection: servers.Connection, path: str, body: dict[str, Any], job: Job) -> Any:
         """An answer in a dialect that servers may have themselves, or made of a chat where one has not."""
         is_own = await self._retried(lambda: self._has(connection, path))
         request, new = _DIALECTS[path](job, body, is_own)
@@ -129,33 +119,33 @@ class OpenAICalls:
                 return whole
             answer.take_whole(whole)
             if answer.failure:
-                raise BrokenStreamError(answer.failure)
+                raise servers.BrokenStreamError(answer.failure)
             return answer.answer()
 
         return answers.handed_in(job, path, await self._retried(ask))
 
-    async def _counted(self, connection: Connection, path: str, body: dict[str, Any], job: Job) -> Any:
+    async def _counted(self, connection: servers.Connection, path: str, body: dict[str, Any], job: Job) -> Any:
         """How many tokens a message has, by the server, or estimated where it does not count them."""
         if not await self._retried(lambda: self._has(connection, path)):
             return {"input_tokens": estimated(body), "jobfarm": {"notes": [ESTIMATED]}}
         return await self._retried(lambda: connection.post_json(_message_request(path, job, body)))
 
-    async def _has(self, connection: Connection, path: str) -> bool:
+    async def _has(self, connection: servers.Connection, path: str) -> bool:
         """Whether the server has this address: an empty call is refused there, by some with 500, and elsewhere not
         known, which some say in an answer of 200."""
         if path not in self._known:
             try:
-                self._known[path] = not (await connection.post(Request(path, {}))).is_error
-            except StatusError as error:
+                self._known[path] = not (await connection.post(servers.Request(path, {}))).is_error
+            except servers.StatusError as error:
                 if error.status in PASSING:
                     raise
                 self._known[path] = error.status not in UNKNOWN
         return self._known[path]
 
-    async def _transcribed(self, connection: Connection, path: str, body: dict[str, Any], job: Job) -> Any:
+    async def _transcribed(self, connection: servers.Connection, path: str, body: dict[str, Any], job: Job) -> Any:
         """The text of the job's input file, which goes to the server as a form."""
         name = job.payload.get("file")
-        request = Request(path, body, file=(name, await job.input(name)))
+        request = servers.Request(path, body, file=(name, await job.input(name)))
         if body.get("stream"):
             return await self._streamed(connection, request, Transcription, job)
         whole = await self._retried(lambda: connection.post(request))
@@ -168,7 +158,7 @@ class OpenAICalls:
         return answers.handed_in(job, path, answer)
 
     async def _streamed(
-        self, connection: Connection, request: Request, new: Callable[[], Streamed], job: Job
+        self, connection: servers.Connection, request: servers.Request, new: Callable[[], Streamed], job: Job
     ) -> dict[str, Any]:
         answer = new()
 
@@ -187,17 +177,19 @@ class OpenAICalls:
         result: dict[str, Any] = answers.handed_in(job, request.path, answer.answer())
         return result
 
-    async def _passed_on(self, connection: Connection, request: Request, answer: Streamed, job: Job) -> None:
+    async def _passed_on(
+        self, connection: servers.Connection, request: servers.Request, answer: Streamed, job: Job
+    ) -> None:
         """Pass one answer on. A server that refuses `stream_options`, which are the farm's wish, is asked without, and
         from then on it is not asked with them. One that refuses the call without them too means the call."""
         if "stream_options" not in request.body:
             await pass_on(connection, request, answer, job)
             return
-        refused: StatusError | None = None
+        refused: servers.StatusError | None = None
         if self._counts is not False:
             try:
                 await pass_on(connection, request, answer, job)
-            except StatusError as error:
+            except servers.StatusError as error:
                 if not _may_refuse_options(error, is_known=self._counts is not None):
                     raise
                 refused = error
@@ -207,7 +199,7 @@ class OpenAICalls:
         without = {name: value for name, value in request.body.items() if name != "stream_options"}
         try:
             await pass_on(connection, replace(request, body=without), answer, job)
-        except StatusError as error:
+        except servers.StatusError as error:
             raise refused or error from None
         self._counts = False
 
@@ -227,28 +219,28 @@ def _counting(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**body, "stream_options": {**(options if isinstance(options, dict) else {}), "include_usage": True}}
 
 
-def _may_refuse_options(error: StatusError, *, is_known: bool) -> bool:
+def _may_refuse_options(error: servers.StatusError, *, is_known: bool) -> bool:
     """Whether it may be `stream_options` that the server refuses: it says so, or nothing is known of it."""
     is_named = "stream_options" in str(error) or "include_usage" in str(error)
     return error.status in (400, 422) and (is_named or not is_known)
 
 
-def _response_request(payload: Mapping[str, Any], body: Mapping[str, Any]) -> Request:
+def _response_request(payload: Mapping[str, Any], body: Mapping[str, Any]) -> servers.Request:
     """The farm keeps responses: the server is to keep none, and answers while the worker waits."""
     own = ("background", "previous_response_id")
     fields = {name: value for name, value in with_context(payload, body).items() if name not in own}
-    return Request("responses", {**fields, "store": False})
+    return servers.Request("responses", {**fields, "store": False})
 
 
-def _chat(chat: dict[str, Any]) -> Request:
-    return Request("chat/completions", _counting(chat) if chat.get("stream") else chat)
+def _chat(chat: dict[str, Any]) -> servers.Request:
+    return servers.Request("chat/completions", _counting(chat) if chat.get("stream") else chat)
 
 
-def _message_request(path: str, job: Job, body: Mapping[str, Any]) -> Request:
-    return Request(path, body, headers=headers_of(job.payload))
+def _message_request(path: str, job: Job, body: Mapping[str, Any]) -> servers.Request:
+    return servers.Request(path, body, headers=headers_of(job.payload))
 
 
-def _responding(job: Job, body: dict[str, Any], is_own: bool) -> tuple[Request, Callable[[], Any]]:
+def _responding(job: Job, body: dict[str, Any], is_own: bool) -> tuple[servers.Request, Callable[[], Any]]:
     """How a response is asked for, and what takes its pieces in."""
     kind = PassedResponse if is_own else MappedResponse
     chat = {} if is_own else chat_request(with_context(job.payload, body))
@@ -256,14 +248,14 @@ def _responding(job: Job, body: dict[str, Any], is_own: bool) -> tuple[Request, 
     return request, lambda: kind(body, job_id=job.id, fence=job.fence, now=_now())
 
 
-def _message(job: Job, body: dict[str, Any], is_own: bool) -> tuple[Request, Callable[[], Any]]:
+def _message(job: Job, body: dict[str, Any], is_own: bool) -> tuple[servers.Request, Callable[[], Any]]:
     if is_own:
         return _message_request("messages", job, body), PassedMessage
     chat, notes = chat_of_message(body)
     return _chat(chat), lambda: MappedMessage(body, notes=[*notes], job_id=job.id)
 
 
-_DIALECTS: Mapping[str, Callable[[Job, dict[str, Any], bool], tuple[Request, Callable[[], Any]]]] = {
+_DIALECTS: Mapping[str, Callable[[Job, dict[str, Any], bool], tuple[servers.Request, Callable[[], Any]]]] = {
     "responses": _responding, "messages": _message,
 }  # fmt: skip
 
@@ -271,15 +263,15 @@ _DIALECTS: Mapping[str, Callable[[Job, dict[str, Any], bool], tuple[Request, Cal
 def _checked(whole: Any, *, is_own: bool) -> dict[str, Any]:
     """A whole answer. Raises BrokenStreamError for what is none, since some servers say with 200 that they failed."""
     if not isinstance(whole, dict):
-        raise BrokenStreamError("It is no object.")
+        raise servers.BrokenStreamError("It is no object.")
     if not (is_own and "id" in whole):  # a response that failed is a response
-        refuse_error(whole)
+        servers.refuse_error(whole)
     if not is_own and not objects(whole.get("choices")):
-        raise BrokenStreamError("It has no choices.")
+        raise servers.BrokenStreamError("It has no choices.")
     return whole
 
 
-async def pass_on(connection: Connection, request: Request, answer: Streamed, job: Job) -> None:
+async def pass_on(connection: servers.Connection, request: servers.Request, answer: Streamed, job: Job) -> None:
     """Write the chunks of one answer as they come. Those before the first token are kept back: an attempt that ends
     before it left nothing behind."""
     held: list[str] = []
@@ -297,7 +289,7 @@ async def pass_on(connection: Connection, request: Request, answer: Streamed, jo
     if not (answer.is_finished or answer.failure) and answer.has_token and connection.is_complete:
         held += answer.supply_finish()
     if not answer.is_finished:
-        raise BrokenStreamError(answer.failure or "The stream just ended.")
+        raise servers.BrokenStreamError(answer.failure or "The stream just ended.")
     if last := held + answer.closing():
         job.write("".join(last))
 
@@ -314,9 +306,9 @@ def _for_good(failed: Failed) -> Failed:
 
 def _with_answer(failed: Failed) -> Failed:
     cause = failed.__cause__
-    if isinstance(cause, StatusError) and cause.body is not None:
+    if isinstance(cause, servers.StatusError) and cause.body is not None:
         return answers.refused(cause.status, cause.body, message=cause.message, retryable=failed.retryable)
-    if isinstance(cause, BrokenStreamError) and cause.body is not None:
+    if isinstance(cause, servers.BrokenStreamError) and cause.body is not None:
         return answers.refused(_BROKEN, cause.body, message=str(cause), retryable=failed.retryable)
     return failed
 

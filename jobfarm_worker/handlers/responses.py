@@ -9,17 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jobfarm_worker.handlers.chunks import (
-    FINISH_SUPPLIED,
-    CallNumbers,
-    GrowingText,
-    Streamed,
-    as_delta,
-    line,
-    objects,
-    storable_json,
-    usage_of,
-)
+from jobfarm_worker.handlers import chunks
 from jobfarm_worker.handlers.responses_request import left_out
 
 EVENTS_OF_A_CLAIM: Final = 1_000_000  # more than the 50 MB of output hold that an attempt may write
@@ -50,10 +40,10 @@ class _Item:
     index: int
     value: dict[str, Any]
     is_open: bool = True
-    arguments: GrowingText = field(default_factory=GrowingText)
+    arguments: chunks.GrowingText = field(default_factory=chunks.GrowingText)
 
 
-class _Numbered(Streamed):
+class _Numbered(chunks.Streamed):
     def __init__(self, body: Mapping[str, Any], *, job_id: int, fence: int, now: int) -> None:
         self._next = max(fence - 1, 0) * EVENTS_OF_A_CLAIM
         self._job_id = job_id
@@ -75,7 +65,7 @@ class _Numbered(Streamed):
         return str(self.response["model"])
 
     def answer(self) -> dict[str, Any]:
-        answer: dict[str, Any] = storable_json(self.response)
+        answer: dict[str, Any] = chunks.storable_json(self.response)
         return answer
 
 
@@ -86,7 +76,7 @@ class MappedResponse(_Numbered):
         super().__init__(body, job_id=job_id, fence=fence, now=now)
         self._items: list[_Item] = []
         self._calls: dict[int, _Item] = {}
-        self._call_numbers = CallNumbers()
+        self._call_numbers = chunks.CallNumbers()
         self._notes = left_out(body)
         self._finish_reason = ""
         self._has_begun = False
@@ -96,20 +86,20 @@ class MappedResponse(_Numbered):
         return bool(self._finish_reason)
 
     def lines(self, chunk: Mapping[str, Any]) -> list[str]:
-        return [line(event) for event in self._events(chunk)]
+        return [chunks.line(event) for event in self._events(chunk)]
 
     def supply_finish(self) -> list[str]:
         """The server said that this is all, and not why: no events, since a response says nothing of it."""
         self._finish_reason = "stop"
-        self._notes.append(FINISH_SUPPLIED)
+        self._notes.append(chunks.FINISH_SUPPLIED)
         return []
 
     def closing(self) -> list[str]:
         """The events at the end of the stream, as lines."""
-        return [line(event) for event in self._last_events()]
+        return [chunks.line(event) for event in self._last_events()]
 
     def take_whole(self, completion: Mapping[str, Any]) -> None:
-        choices = [as_delta(choice) for choice in objects(completion.get("choices"))]
+        choices = [chunks.as_delta(choice) for choice in chunks.objects(completion.get("choices"))]
         for _ in self._events({**completion, "choices": choices}):
             pass
         for _ in self._last_events():
@@ -121,11 +111,11 @@ class MappedResponse(_Numbered):
             self.response["model"] = chunk.get("model") or self.response["model"]
             yield self._whole("response.created")
             yield self._whole("response.in_progress")
-        if (counted := usage_of(chunk)) is not None:
+        if (counted := chunks.usage_of(chunk)) is not None:
             self.response["usage"] = _usage(counted)
         for choice in chunk.get("choices") or ():
             if isinstance(choice, dict) and not choice.get("index"):
-                yield from self._delta(_object(choice.get("delta")))
+                yield from self._delta(chunks.as_object(choice.get("delta")))
                 self._finish_reason = choice.get("finish_reason") or self._finish_reason
                 self.has_token = self.has_token or self.is_finished
 
@@ -152,13 +142,13 @@ class MappedResponse(_Numbered):
                 yield from self._closed_part(item)
             parts.append({"type": kind, field: "", **({"annotations": []} if kind == "output_text" else {})})
             yield self._of(item, "response.content_part.added", content_index=len(parts) - 1, part={**parts[-1]})
-            parts[-1][field] = GrowingText()
+            parts[-1][field] = chunks.GrowingText()
         parts[-1][field] += text
         yield self._of(item, f"{name}.delta", content_index=len(parts) - 1, delta=text, **_logprobs(kind))
 
     def _call(self, call: Mapping[str, Any]) -> Iterator[Event]:
         self.has_token = True
-        function, number = _object(call.get("function")), self._call_numbers.of(call)
+        function, number = chunks.as_object(call.get("function")), self._call_numbers.of(call)
         item = self._calls.get(number)
         if item is None:
             named = {"name": str(function.get("name") or ""), "arguments": ""}
@@ -238,7 +228,7 @@ class PassedResponse(_Numbered):
             fields["response"] = self.response
         self.is_finished = self.is_finished or kind in _ENDS
         self.has_token = self.has_token or self.is_finished or kind.endswith(".delta")
-        return [line(self._event(kind, **fields))]
+        return [chunks.line(self._event(kind, **fields))]
 
     def take_whole(self, response: Mapping[str, Any]) -> None:
         """Take a whole response in; what the farm itself knows of it stays."""
@@ -264,7 +254,3 @@ def _usage(counted: Mapping[str, Any]) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": of_output.get("reasoning_tokens") or 0},
         "total_tokens": counted.get("total_tokens") or 0,
     }
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -12,7 +12,7 @@ from django.db.models import F, Min, Q
 from django.db.models.functions import Now
 
 from core.refusal import existing
-from jobs import registry
+from jobs import models, registry
 from jobs.domain import labels
 from jobs.domain.leases import Lease
 from jobs.domain.reasons import Reason, expired, explain
@@ -20,19 +20,6 @@ from jobs.domain.states import Status
 from jobs.domain.unserved import NAMED, Named, Unserved
 from jobs.domain.why_facts import Facts, Turn
 from jobs.errors import NotAllowed, NotFound
-from jobs.models import (
-    Attempt,
-    Edge,
-    Fair,
-    Job,
-    JobQuerySet,
-    Live,
-    OutputChunk,
-    Reachability,
-    ResultFile,
-    UniqueKey,
-    Worker,
-)
 from jobs.queries import moves, requirements
 from postgres import statements
 
@@ -65,7 +52,7 @@ def is_operator(user: AnyUser) -> bool:
     return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm("jobs.view_job")
 
 
-def may_operate(user: AnyUser, job: Job) -> bool:
+def may_operate(user: AnyUser, job: models.Job) -> bool:
     """Whether `user` may cancel, retry and share this job: its owner, or whoever runs the farm."""
     return isinstance(user, User) and user.is_active and (job.owner_id == user.pk or runs_farm(user))
 
@@ -76,14 +63,14 @@ def runs_farm(user: AnyUser) -> bool:
     return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm("jobs.operate_job")
 
 
-def operable(job_id: int, *, by: User | None, lock: bool = False) -> Job:
+def operable(job_id: int, *, by: User | None, lock: bool = False) -> models.Job:
     """The job, locked if asked, for `by` to change (None: the system itself). Raises NotFound, also for one that `by`
     may not see, and NotAllowed for one that `by` may only look at."""
     if not 0 < job_id <= BIGGEST_ID:
         raise NotFound
     if lock:
         lock_living([job_id])
-    visible = Job.objects.all() if by is None else visible_to(by)
+    visible = models.Job.objects.all() if by is None else visible_to(by)
     job = existing(visible.filter(pk=job_id).whole().first(), NotFound())
     if by is not None and not may_operate(by, job):
         raise NotAllowed
@@ -93,7 +80,7 @@ def operable(job_id: int, *, by: User | None, lock: bool = False) -> Job:
 def lock_living(job_ids: Iterable[int]) -> list[int]:
     """Lock those of these jobs that have not ended, in the order of their ids; which they are. Who reads them
     afterwards sees them as they stay until the transaction ends."""
-    rows = Live.objects.select_for_update().filter(pk__in=list(job_ids)).order_by("pk")
+    rows = models.Live.objects.select_for_update().filter(pk__in=list(job_ids)).order_by("pk")
     return list(rows.values_list("pk", flat=True))
 
 
@@ -102,18 +89,18 @@ def has_right(user: User, right: str) -> bool:
     return user.is_active and (runs_farm(user) or user.has_perm(right))
 
 
-def visible_to(user: AnyUser) -> JobQuerySet:
+def visible_to(user: AnyUser) -> models.JobQuerySet:
     """The jobs that `user` may look at: their own, those of their groups; all of them for operators."""
     if is_operator(user):
-        return Job.objects.all()
+        return models.Job.objects.all()
     if not isinstance(user, User) or not user.is_active:
-        return Job.objects.none()
-    return Job.objects.filter(Q(owner=user) | Q(group__in=user.groups.values("pk")))
+        return models.Job.objects.none()
+    return models.Job.objects.filter(Q(owner=user) | Q(group__in=user.groups.values("pk")))
 
 
-def shared(token: str) -> Job | None:
+def shared(token: str) -> models.Job | None:
     """The job that a share link shows, or None."""
-    return Job.objects.filter(share__token=token).whole().first()
+    return models.Job.objects.filter(share__token=token).whole().first()
 
 
 def why_not_running(job_id: int) -> list[Reason]:
@@ -124,27 +111,27 @@ def why_not_running(job_id: int) -> list[Reason]:
     return [reason for row in rows for reason in explain(_facts(row, job_id=job_id, lacking=_lacking(row)))]
 
 
-def waits_for(jobs: Iterable[Job]) -> dict[int, int]:
+def waits_for(jobs: Iterable[models.Job]) -> dict[int, int]:
     """Of those of these jobs that wait for another to end, which has their unique_key or which they come after: which
     that is."""
     behind = [job.pk for job in jobs if job.is_behind]
     if not behind:
         return {}
-    rows = UniqueKey.objects.filter(follower_id__in=behind).values_list("follower_id", "job_id")
-    edges = Edge.objects.filter(open_of__in=behind).order_by("-after_id").values_list("job_id", "after_id")
+    rows = models.UniqueKey.objects.filter(follower_id__in=behind).values_list("follower_id", "job_id")
+    edges = models.Edge.objects.filter(open_of__in=behind).order_by("-after_id").values_list("job_id", "after_id")
     return dict(rows) | dict(edges)
 
 
-def output(job_id: int, *, attempt: int, after: int = -1, limit: int = 10_000) -> list[OutputChunk]:
+def output(job_id: int, *, attempt: int, after: int = -1, limit: int = 10_000) -> list[models.OutputChunk]:
     """The pieces of an attempt's output whose number is greater than `after`, in order, `limit` at most."""
-    chunks = OutputChunk.objects.filter(job_id=job_id, attempt=attempt, seq__gt=after)
+    chunks = models.OutputChunk.objects.filter(job_id=job_id, attempt=attempt, seq__gt=after)
     return list(chunks.order_by("seq")[:limit])
 
 
-def output_page(job_id: int, *, attempt: int, after: int, most: int, characters: int) -> list[OutputChunk]:
+def output_page(job_id: int, *, attempt: int, after: int, most: int, characters: int) -> list[models.OutputChunk]:
     """The same up to the piece that makes it so many characters. Read in parts that grow: a piece may be a megabyte,
     and the rest of the output is not read once more for each page."""
-    chunks: list[OutputChunk] = []
+    chunks: list[models.OutputChunk] = []
     part = 16
     while most > 0 and characters > 0:
         read = output(job_id, attempt=attempt, after=after, limit=min(part, most))
@@ -161,13 +148,13 @@ def output_page(job_id: int, *, attempt: int, after: int, most: int, characters:
 
 def output_text(job_id: int, *, attempt: int) -> str:
     """All that an attempt wrote, in one text."""
-    chunks = OutputChunk.objects.filter(job_id=job_id, attempt=attempt).order_by("seq")
+    chunks = models.OutputChunk.objects.filter(job_id=job_id, attempt=attempt).order_by("seq")
     return "".join(chunks.values_list("text", flat=True))
 
 
 def statuses(job_ids: Iterable[int]) -> dict[int, Status]:
     """How each of these jobs stands, without those that are deleted."""
-    return {job.pk: Status(job.status) for job in Job.objects.filter(pk__in=job_ids)}
+    return {job.pk: Status(job.status) for job in models.Job.objects.filter(pk__in=job_ids)}
 
 
 def count_ended(groups: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, int]]:
@@ -183,10 +170,10 @@ def ended(job_ids: Sequence[int]) -> dict[int, statements.Row]:
     return {row.id: row for row in statements.load("jobs", "ended_jobs").run({"ids": list(job_ids)})}
 
 
-def locked(job_ids: Sequence[int]) -> list[Job]:
+def locked(job_ids: Sequence[int]) -> list[models.Job]:
     """These jobs with payload and result, locked in the order of their ids."""
     lock_living(job_ids)
-    return list(Job.objects.whole().filter(pk__in=job_ids).order_by("pk"))
+    return list(models.Job.objects.whole().filter(pk__in=job_ids).order_by("pk"))
 
 
 def event_facts(job_ids: Sequence[int], *, most_bytes: int) -> list[statements.Row]:
@@ -194,18 +181,18 @@ def event_facts(job_ids: Sequence[int], *, most_bytes: int) -> list[statements.R
     return statements.load("jobs", "event_facts").run({"ids": list(job_ids), "most": most_bytes})
 
 
-def last_attempts(job_ids: Sequence[int]) -> dict[int, Attempt]:
+def last_attempts(job_ids: Sequence[int]) -> dict[int, models.Attempt]:
     """Of each of these jobs the newest attempt that ended without success."""
-    newest = Attempt.objects.filter(job_id__in=job_ids).order_by("job_id", "-number").distinct("job_id")
+    newest = models.Attempt.objects.filter(job_id__in=job_ids).order_by("job_id", "-number").distinct("job_id")
     return {attempt.job_id: attempt for attempt in newest}
 
 
-def attempts(job_id: int) -> list[Attempt]:
+def attempts(job_id: int) -> list[models.Attempt]:
     """The attempts of a job that ended without success, the first one first."""
-    return list(Attempt.objects.filter(job_id=job_id).order_by("number"))
+    return list(models.Attempt.objects.filter(job_id=job_id).order_by("number"))
 
 
-def errors(jobs: Sequence[Job]) -> dict[int, str]:
+def errors(jobs: Sequence[models.Job]) -> dict[int, str]:
     """For each of these jobs that failed once, or ended since nobody began it in time: what went wrong last."""
     last = {job_id: attempt.error for job_id, attempt in last_attempts([job.pk for job in jobs]).items()}
     return last | {job.pk: expired(job.expires_at) for job in jobs if was_never_begun(job)}
@@ -216,10 +203,10 @@ def was_never_begun(job: Any) -> bool:
     return bool(job.status == Status.TIMED_OUT and job.confirmed_fence == 0)
 
 
-def files(job_ids: Sequence[int]) -> dict[int, list[ResultFile]]:
+def files(job_ids: Sequence[int]) -> dict[int, list[models.ResultFile]]:
     """The files of each of these jobs, of all its attempts, by name."""
-    by_job: dict[int, list[ResultFile]] = {job_id: [] for job_id in job_ids}
-    for file in ResultFile.objects.filter(job_id__in=job_ids).order_by("job_id", "attempt", "name"):
+    by_job: dict[int, list[models.ResultFile]] = {job_id: [] for job_id in job_ids}
+    for file in models.ResultFile.objects.filter(job_id__in=job_ids).order_by("job_id", "attempt", "name"):
         by_job[file.job_id].append(file)
     return by_job
 
@@ -241,7 +228,7 @@ def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) ->
 
 def stopped(leases: Sequence[tuple[int, Lease]]) -> list[int]:
     """Of these (job id, lease) pairs, the jobs that the lease no longer holds."""
-    running = Live.objects.filter(pk__in=[job_id for job_id, _ in leases]).exclude(lease_secret=None)
+    running = models.Live.objects.filter(pk__in=[job_id for job_id, _ in leases]).exclude(lease_secret=None)
     fences = dict(running.values_list("pk", "fence"))
     return [job_id for job_id, lease in leases if fences.get(job_id) != lease.fence]
 
@@ -262,7 +249,7 @@ def unserved(queue: statements.Row) -> Unserved:
 def unconfirmed(*, most: int) -> list[tuple[int, str]]:
     """Living jobs of which no worker ever named the last two leases or more, `most` at most, the oldest first: the id
     and kind of each."""
-    silent = Live.objects.filter(unconfirmed__gte=2, confirmed_fence__lt=F("fence"))
+    silent = models.Live.objects.filter(unconfirmed__gte=2, confirmed_fence__lt=F("fence"))
     return list(silent.order_by("pk").values_list("pk", "kind")[:most])
 
 
@@ -277,9 +264,9 @@ def overdue_s() -> float:
     absence keeps leases from running out (`lock_overdue`). A janitor keeps it small."""
     away = moves.absence()
     gap, grace = timedelta(seconds=away["gap_s"]), timedelta(seconds=away["grace_s"])
-    if Reachability.objects.filter(Q(until__lt=Now() - gap) | Q(since__gt=Now() - grace)).exists():
+    if models.Reachability.objects.filter(Q(until__lt=Now() - gap) | Q(since__gt=Now() - grace)).exists():
         return 0.0
-    oldest = Live.objects.exclude(lease_secret=None).aggregate(late=Now() - Min("lease_expires_at"))["late"]
+    oldest = models.Live.objects.exclude(lease_secret=None).aggregate(late=Now() - Min("lease_expires_at"))["late"]
     return max(oldest.total_seconds(), 0.0) if oldest else 0.0
 
 
@@ -294,7 +281,7 @@ def _lacking(row: statements.Row) -> dict[str, labels.Values]:
     """The labels of the workers that could take the job if they had others, LISTED at most; none where others can."""
     if row.workers or not row.lacking:
         return {}
-    workers = Worker.objects.select_related("facts").filter(pk__in=row.lacking[:LISTED])
+    workers = models.Worker.objects.select_related("facts").filter(pk__in=row.lacking[:LISTED])
     return {worker.name: requirements.values_of(worker) for worker in workers}
 
 
@@ -308,7 +295,7 @@ def _turn(job_id: int) -> Turn | None:
 def _facts(row: statements.Row, *, job_id: int, lacking: Mapping[str, labels.Values]) -> Facts:
     known = row._asdict()
     drained_ids = known.pop("drained_ids")
-    is_fair = known.pop("fair") not in {None, Fair.OFF}
+    is_fair = known.pop("fair") not in {None, models.Fair.OFF}
     is_held = known.pop("is_metered") and row.status == Status.PENDING and row.due_in_s > 0
     renamed = {
         "lacking": lacking,
