@@ -7,15 +7,18 @@ from typing import Any, Final
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from jobfarm import demonstration, front, health, presence
+from jobfarm import demonstration, health, presence
 from jobfarm.findings import Level, Remembered
+from jobs.domain import charts
+from jobs.domain.rollups import PERIODS
 from jobs.operations.rollup import TOPIC
 from jobs.operations.workers import PROCESSES_TOPIC
-from jobs.queries import reads
+from jobs.queries import gauges, pages, reads, rollups
 from live import html
 from live.registry import StateQuery, StateRead, Viewer, live_query
+from postgres import clock
 from ratelimits import operations as ratelimits
-from ratelimits import queries as gauges
+from ratelimits import queries as limits
 from scheduling import operations as scheduling
 from scheduling.queries import pages as scheduled
 from webhooks import operations as webhooks
@@ -80,7 +83,7 @@ def overview_crons() -> Mapping[str, Any]:
 @_operators_query("limits", right="ratelimits.view_bucket", every_s=5.0, topics=[ratelimits.TOPIC, TOPIC])
 def overview_limits() -> Mapping[str, Any]:
     """Of the limits and keys most used, those that are nearly empty, the emptiest first."""
-    used, _ = gauges.gauges(limit=100)
+    used, _ = limits.gauges(limit=100)
     nearly_empty = sorted((g for g in used if g.share < NEARLY_EMPTY), key=lambda gauge: gauge.share)
     return {"gauges": nearly_empty[:MOST_GAUGES]}
 
@@ -98,7 +101,19 @@ def _sees_public(_: Viewer, **__: Any) -> str | None:
     return PUBLIC if demonstration.is_shown() else None
 
 
-public_numbers: Final = Remembered(front.numbers, for_s=PUBLIC_EVERY_S)
+def _public_numbers() -> Mapping[str, Any]:
+    """Sums over all queues, of this moment and of the last hour. `success`: of those that ended and were not canceled,
+    how many succeeded; `bars`: of each minute what ended, as a path of SVG (jobs.domain.charts)."""
+    summary = gauges.summary(viewer=pages.EVERYBODY)
+    history = rollups.history(PERIODS["hour"], now=clock.now())
+    total = history.total
+    success = f"{round(total.success / total.judged * 100)} %" if total.judged else "–"
+    [bars] = charts.stack([[point.ended for point in history.points]], []).layers
+    now = {"running": summary.running.text, "workers": summary.workers.alive}
+    return now | {"ended": total.ended, "success": success, "bars": bars}
+
+
+public_numbers: Final = Remembered(_public_numbers, for_s=PUBLIC_EVERY_S)
 
 
 @_public_query(

@@ -11,7 +11,7 @@ class WebhooksConfig(AppConfig):
     def ready(self) -> None:
         # These import models, which are not loaded when this module is.
         from jobs import operations as jobs  # noqa: PLC0415
-        from webhooks import checks, handlers  # noqa: F401, PLC0415
+        from webhooks import handlers  # noqa: PLC0415
         from webhooks.queries import inbox  # noqa: PLC0415
 
         jobs.score_also("source", inbox.day_of_sources)
