@@ -13,6 +13,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final
 
+from jobfarm_client import wire
 from jobfarm_client.client import Client
 from jobfarm_client.errors import BadOption, FarmError
 from jobfarm_client.models import BulkAction, BulkFilters, EventFilters, Job
@@ -32,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # output may be any text; a terminal of Windows knows 256 characters
     try:
-        with Client(options.url, _token(options), retry_for_s=options.retry_for) as farm:
+        token = options.token_file and wire.secret_in(options.token_file, what="token")
+        with Client(options.url, token, retry_for_s=options.retry_for) as farm:
             return _COMMANDS[options.verb](farm, options)
     except (FarmError, ValueError) as error:
         print(f"jobfarm: {error}", file=sys.stderr)
@@ -116,15 +118,6 @@ def _add_submit(add: Callable[..., Any]) -> None:
     add("--wait", action="store_true", help="for a budget's next window, where it has no room now")
     add("--idempotency-key", metavar="KEY", help="a repeat with this key within 24 hours submits nothing")
     add("--watch", action="store_true", help="then show it until it has ended")
-
-
-def _token(options: argparse.Namespace) -> str | None:
-    if options.token_file is None:
-        return None
-    try:
-        return str(options.token_file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"The token file {options.token_file} cannot be read: {error}.") from error
 
 
 def _submit(farm: Client, options: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -48,6 +49,14 @@ def checked_key(key: str, *, lacking: str) -> str:
     if not plain.isascii() or not plain.isprintable() or " " in plain:
         raise BadOption("The key holds characters that no key has; was it copied completely, and nothing else?")
     return plain
+
+
+def secret_in(path: str | Path, *, what: str) -> str:
+    """What this file holds: a key or a token; raises BadOption where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"The {what} file {path} cannot be read: {error}.") from error
 
 
 def headers(*, key: str, agent: str, name: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from jobfarm_client import wire
 from jobfarm_worker import status
 from jobfarm_worker.errors import BadOption, WorkerError
 from jobfarm_worker.handlers import named
@@ -101,14 +102,9 @@ def _worker(options: argparse.Namespace) -> Worker:
 
 
 def _key(options: argparse.Namespace) -> str:
-    if options.key:
-        return str(options.key)
-    if options.key_file is None:
-        return os.environ.get("JOBFARM_KEY", "")
-    try:
-        return str(options.key_file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"The key file {options.key_file} cannot be read: {error}.") from error
+    if options.key or options.key_file is None:
+        return str(options.key or os.environ.get("JOBFARM_KEY", ""))
+    return wire.secret_in(options.key_file, what="key")
 
 
 if __name__ == "__main__":

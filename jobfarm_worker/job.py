@@ -47,9 +47,7 @@ class Job:
         self.queue = claimed.queue
         self.payload: Any = claimed.payload
         self.attempt = claimed.attempt  # counts from 1; what was given back or lost unseen does not count
-        self.fence = (
-            claimed.fence
-        )  # only ever grows, also for what was given back or lost unseen; 0: the farm does not say
+        self.fence = claimed.fence  # only grows, also for what was given back or lost; 0: the farm does not say
         self.max_attempts = claimed.max_attempts  # how many there may be; None when the farm does not say
         self.traceparent = claimed.traceparent  # the trace it was submitted in, to pass on to what you call
         self.inputs = {file.name: file for file in claimed.files if not file.at}  # each with its size, sha256 and type

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
+from jobfarm_client import wire
 from jobfarm_client.django import outbox, running
 from jobfarm_client.django.backend import FarmBackend
 from jobfarm_client.django.interface import task_backends
@@ -68,20 +69,13 @@ def _backend(alias: str) -> FarmBackend:
 def _worker(backend: FarmBackend, options: dict[str, Any]) -> Worker:
     farm = backend.farm_options
     queues = [name.strip() for name in (options["queues"] or "").split(",") if name.strip()]
-    url = farm.url or os.environ.get("JOBFARM_URL", "")
+    file, url = options["key_file"], farm.url or os.environ.get("JOBFARM_URL", "")
     worker = Worker(
         url,
-        _key(farm.worker_key, options),
+        wire.secret_in(file, what="key") if file else farm.worker_key or os.environ.get("JOBFARM_KEY", ""),
         queues=queues or None,
         concurrency=options["concurrency"],
         labels=written_labels(options["label"]),
     )
     worker.handler(farm.kind)(running.handler(backend.alias))
     return worker
-
-
-def _key(of_settings: str | None, options: dict[str, Any]) -> str:
-    if options["key_file"]:
-        with open(options["key_file"], encoding="utf-8") as file:
-            return file.read()
-    return of_settings or os.environ.get("JOBFARM_KEY", "")
