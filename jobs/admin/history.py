@@ -44,14 +44,8 @@ class AttemptAdmin(administration.OnSite, administration.BoundedList):
     def finds_exactly(self, term: str) -> bool:
         return bool(term.strip())
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Attempt], search_term: str  # noqa: ARG002  # the admin's
-    ) -> tuple[QuerySet[Attempt], bool]:  # fmt: skip
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        job_id = row_id(term)
-        return queryset.none() if job_id is None else queryset.filter(job_id=job_id), False
+    def found(self, rows: QuerySet[Attempt], term: str) -> QuerySet[Attempt]:
+        return rows.filter(job_id=row_id(term))
 
     how = administration.shown(
         "Outcome", lambda attempt: (attempt.outcome, attempt.get_outcome_display()), label=COLOURS

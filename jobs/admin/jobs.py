@@ -110,15 +110,10 @@ class JobAdmin(administration.OnSite, administration.Operated, administration.Bo
     def finds_exactly(self, term: str) -> bool:
         return row_id(term) is not None
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Job], search_term: str  # noqa: ARG002
-    ) -> tuple[QuerySet[Job], bool]:  # fmt: skip
+    def found(self, rows: QuerySet[Job], term: str) -> QuerySet[Job]:
         """An id, or whole words among the jobs that a list scans."""
-        term, job_id = search_term.strip(), row_id(search_term)
-        if not term:
-            return queryset, False
-        condition = Q(kind=term) | Q(unique_key=term) if job_id is None else Q(pk=job_id)
-        return queryset.filter(condition), False
+        job_id = row_id(term)
+        return rows.filter(Q(kind=term) | Q(unique_key=term) if job_id is None else Q(pk=job_id))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The list; the number of a job as what is searched for leads to its page."""

@@ -61,13 +61,8 @@ class DeliveryAdmin(administration.OnSite, administration.Operated, administrati
         """A number is an id; a word may be in any number of bodies."""
         return row_id(term) is not None
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Delivery], search_term: str  # noqa: ARG002
-    ) -> tuple[QuerySet[Delivery], bool]:  # fmt: skip
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        return pages.with_words(queryset, term, or_pk=row_id(term)), False
+    def found(self, rows: QuerySet[Delivery], term: str) -> QuerySet[Delivery]:
+        return pages.with_words(rows, term, or_pk=row_id(term))
 
     state = administration.shown("Status", _badge)
     excerpt = administration.shown("Note", lambda row: Truncator(row.note or "").chars(80))
