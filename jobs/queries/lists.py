@@ -12,20 +12,8 @@ from operator import or_
 from typing import Any, Final
 
 from django.contrib.auth.models import Group, User
-from django.db.models import (
-    Case,
-    Exists,
-    F,
-    Func,
-    IntegerField,
-    OuterRef,
-    Q,
-    QuerySet,
-    Subquery,
-    TextField,
-    Value,
-    When,
-)
+from django.db import models
+from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Left, Now, NullIf, Right
 from django.db.models.lookups import GreaterThan, IsNull, LessThanOrEqual
@@ -215,8 +203,8 @@ def tries() -> QuerySet[Job]:
 
 def retried() -> IsNull:
     """Whether a job tries this one again; one that was canceled before a worker took it did not."""
-    again = tries().filter(retry_of_id=OuterRef("pk"))
-    return IsNull(Subquery(again.values("pk")[:1]), False)
+    again = tries().filter(retry_of_id=models.OuterRef("pk"))
+    return IsNull(models.Subquery(again.values("pk")[:1]), False)
 
 
 def retries_of(job_ids: Iterable[int]) -> dict[int, Job]:
@@ -241,17 +229,17 @@ def live_ids(status: str) -> list[int] | None:
 def _about() -> Case:
     """The prompt or the like, else the payload as JSON; of a long one, which is read whole for each key, the prompt."""
     prompt, *others = [NullIf(KeyTextTransform(key, "payload"), Value("")) for key in payloads.ABOUT]
-    text = NullIf(Cast("payload", TextField()), Value("{}"))
-    stored_bytes = Func(F("payload"), function="pg_column_size", output_field=IntegerField())
+    text = NullIf(Cast("payload", models.TextField()), Value("{}"))
+    stored_bytes = models.Func(F("payload"), function="pg_column_size", output_field=models.IntegerField())
     is_long = When(GreaterThan(stored_bytes, SHORT_BYTES), then=prompt)
-    return Case(is_long, default=Coalesce(prompt, *others, text), output_field=TextField())
+    return Case(is_long, default=Coalesce(prompt, *others, text), output_field=models.TextField())
 
 
 def _last_error() -> Case:
     """The end of what the last attempt of an unhappy job, or of one that is to be tried again, wrote: the last line of
     a traceback is the error. Of one that nobody began in time, that."""
-    attempts = Attempt.objects.filter(job_id=OuterRef("pk")).exclude(error="").order_by("-number")
-    end = Subquery(attempts.annotate(end=Right("error", ERROR_END)).values("end")[:1])
+    attempts = Attempt.objects.filter(job_id=models.OuterRef("pk")).exclude(error="").order_by("-number")
+    end = models.Subquery(attempts.annotate(end=Right("error", ERROR_END)).values("end")[:1])
     is_unhappy = with_status(Status.FAILED, Status.TIMED_OUT) | WAITING & Q(live__failures__gt=0)
     is_late = When(with_status(Status.TIMED_OUT) & Q(outcome__confirmed_fence=0), then=Value(reasons.NOT_STARTED))
     return Case(is_late, When(is_unhappy, then=Coalesce(end, Value(""))), default=Value(""))
@@ -314,8 +302,8 @@ def _of_flow(text: str) -> Q:
 
 def _of_worker(name: str, within: Q) -> Q:
     # EXISTS: whether it is looked up for each job, or all of them are read at once, is the planner's choice.
-    theirs = (rows.objects.filter(within, pk=OuterRef("pk"), worker_name=name) for rows in (Live, Outcome))
-    return reduce(or_, (Q(Exists(rows)) for rows in theirs))
+    theirs = (rows.objects.filter(within, pk=models.OuterRef("pk"), worker_name=name) for rows in (Live, Outcome))
+    return reduce(or_, (Q(models.Exists(rows)) for rows in theirs))
 
 
 def _submitted(lookup: str, text: str) -> Q:
