@@ -111,18 +111,16 @@ def _initial(condition: Condition | None, rule: Rule | None) -> dict[str, Any]:
 
 
 SEE: Final = "alerts.view_rule"
-MAKE: Final = "alerts.add_rule"
 CHANGE: Final = "alerts.change_rule"
-DELETE: Final = "alerts.delete_rule"
 _for = partial(pages.for_holders, is_hidden=False)
 
 
 @_for(SEE)
 def overview(request: HttpRequest) -> HttpResponse:
-    return render(request, "alerts/list.html", {"may_make": request.user.has_perm(MAKE)})
+    return render(request, "alerts/list.html")
 
 
-@_for(MAKE, pages.FORM)
+@_for("alerts.add_rule", pages.FORM)
 def new(request: HttpRequest) -> HttpResponse:
     condition = registry.find(request.GET.get("condition", ""))
     if condition is None:
@@ -183,7 +181,7 @@ def unmute(request: HttpRequest, rule_id: int) -> HttpResponse:
     return redirect("alerts:rule", rule_id)
 
 
-@_for(DELETE, pages.POST)
+@_for("alerts.delete_rule", pages.POST)
 def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
     operations.remove(rule_id, by=people.person(request))
     messages.success(request, "The rule was deleted.")
@@ -197,7 +195,5 @@ def _page(request: HttpRequest, row: Rule, form: RuleForm | None, *, status: int
         "condition": condition,
         "form": form or RuleForm(condition=condition, rule=row),
         "mute_form": MuteForm(),
-        "may_change": request.user.has_perm(CHANGE),
-        "may_delete": request.user.has_perm(DELETE),
     }
     return render(request, "alerts/rule.html", context, status=status)

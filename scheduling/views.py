@@ -7,7 +7,7 @@ from zoneinfo import available_timezones
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
@@ -136,10 +136,8 @@ def functions(request: HttpRequest) -> HttpResponse:
 
 @pages.for_holders(live_queries.VIEW)
 def function(request: HttpRequest, function_id: int) -> HttpResponse:
-    row = queries.function(function_id)
-    if row is None:
-        raise Http404("There is no such scheduled function.")
-    return render(request, "scheduling/function.html", {"function": row, "may_operate": _may(request)})
+    row = existing(queries.function(function_id), NotFound(resource="scheduled function"))
+    return render(request, "scheduling/function.html", {"function": row})
 
 
 @pages.for_holders(OPERATE, pages.POST)
@@ -168,18 +166,13 @@ def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
 
 @pages.for_holders(live_queries.VIEW)
 def crons(request: HttpRequest) -> HttpResponse:
-    may_add = people.person(request).has_perm(ADD_CRON)
-    return render(request, "scheduling/crons.html", {"may_add": may_add})
+    return render(request, "scheduling/crons.html")
 
 
 @pages.for_holders(live_queries.VIEW)
 def cron(request: HttpRequest, name: str) -> HttpResponse:
-    row = queries.cron(name)
-    if row is None:
-        raise Http404("There is no such cron.")
-    may_edit = operations.is_editable(row) and people.person(request).has_perm(CHANGE_CRON)
-    context = {"cron": row, "may_operate": _may(request), "may_edit": may_edit}
-    return render(request, "scheduling/cron.html", context)
+    row = existing(queries.cron(name), NotFound(resource="cron"))
+    return render(request, "scheduling/cron.html", {"cron": row, "is_editable": operations.is_editable(row)})
 
 
 @pages.for_holders(ADD_CRON, pages.FORM)
@@ -252,7 +245,3 @@ def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
     audit.record(people.person(request), row, sentence)
     messages.success(request, sentence)
     return redirect("scheduling:cron", name)
-
-
-def _may(request: HttpRequest) -> bool:
-    return people.person(request).has_perm(OPERATE)

@@ -185,9 +185,7 @@ def kind_of(name: str) -> Kind:
     declared = kinds.DECLARED.get(name)
     if declared is not None:
         return declared
-    row = keys.kind(name) if "\x00" not in name else None
-    if row is None:
-        raise UnknownKind(kind=name)
+    row = existing(keys.kind(name) if "\x00" not in name else None, UnknownKind(kind=name))
     _RECENT.keep(name, row)
     return _kind(row)
 

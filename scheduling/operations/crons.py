@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from core.refusal import Refusal
+from core.refusal import Refusal, existing
 from postgres import clock
 from scheduling import errors, guards, registry
 from scheduling.domain import calls, schedules
@@ -196,9 +196,7 @@ def is_internal(cron: Cron) -> bool:
 def follow_code(name: str) -> Cron:
     """Let a cron be again what code declares. Raises NotFound, also for one that no code declares."""
     with transaction.atomic():
-        cron, declared = locked(name), _declared.get(name)
-        if declared is None:
-            raise errors.NotFound(resource="cron in code")
+        cron, declared = locked(name), existing(_declared.get(name), errors.NotFound(resource="cron in code"))
         cron.source = Source.CODE
         _sync(declared, cron, now=clock.now())
         notifications.due([declared.function.kind])
@@ -311,10 +309,7 @@ def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:
 
 def locked(name: str) -> Cron:
     """The cron, locked in the caller's transaction. Raises NotFound."""
-    cron = crons.lock(name)
-    if cron is None:
-        raise errors.NotFound(resource="cron")
-    return cron
+    return existing(crons.lock(name), errors.NotFound(resource="cron"))
 
 
 def make(name: str, *, function: str, schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> Cron:

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from core.refusal import CancelVerdict
+from core.refusal import CancelVerdict, existing
 from postgres import clock, transactions
 from scheduling import context, guards, registry
 from scheduling.domain import calls
@@ -179,9 +179,7 @@ def run_at(  # type: ignore[misc]  # it takes what any of these names; positiona
 def run_again(function_id: int) -> ScheduledFunction:
     """Retry an ended function, now, as a new row; what happened stays as it is. Raises NotFound, NotEnded, and
     BadArguments for those that cannot be read any more."""
-    old = pages.function(function_id)
-    if old is None:
-        raise NotFound(resource="scheduled function")
+    old = existing(pages.function(function_id), NotFound(resource="scheduled function"))
     if old.status not in ENDED:
         raise NotEnded
     [row] = insert([like(old, task_backend=old.task_backend, run_again_of=old.pk)])

@@ -1,6 +1,7 @@
 """The inbox: what came, one delivery, its body, and a replay of it; and the feed of what happened by it."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from django.contrib import messages
@@ -10,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import NoReverseMatch, reverse
 
 from core import audit, people
-from core.pages import FORM, POST
+from core.pages import FORM, POST, for_holders
 from core.refusal import existing
 from core.values import row_id
 from scheduling import operations as scheduling
@@ -22,11 +23,17 @@ from webhooks.errors import CannotReplay, WebhooksError
 from webhooks.models import Delivery, JobStart
 from webhooks.operations import activity as feed
 from webhooks.queries import pages
-from webhooks.views import access
 from webhooks.views.forms import ActivityForm, FilterForm, known_types
 
+viewers = partial(for_holders, live_queries.VIEW)
+operators = partial(for_holders, live_queries.OPERATE)
 
-@access.viewers()
+
+def _with_jobs(request: HttpRequest) -> bool:
+    return request.POST.get("with_jobs") == "yes"
+
+
+@viewers()
 def inbox(request: HttpRequest) -> HttpResponse:
     form = FilterForm(request.GET)
     context = {
@@ -34,12 +41,11 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "shown": form.shown(),
         "before": form.page(),
         "types": known_types(form.shown().get("source", "")),
-        "may_act": access.may_act(request),
     }
     return render(request, "webhooks/inbox.html", context, status=200 if form.is_valid() else 422)
 
 
-@access.viewers()
+@viewers()
 def delivery(request: HttpRequest, delivery_id: int) -> HttpResponse:
     row = _delivery_or_404(delivery_id)
     start = pages.body_start(delivery_id, most=bodies.PARSED_BYTES)
@@ -49,12 +55,11 @@ def delivery(request: HttpRequest, delivery_id: int) -> HttpResponse:
         "body": bodies.show(start, size=row.body_bytes, content_type=content_type),
         "source": Source(row.source),
         "functions": pages.runs_of(row),
-        "may_act": access.may_act(request),
     }
     return render(request, "webhooks/delivery.html", context)
 
 
-@access.viewers()
+@viewers()
 def body(request: HttpRequest, delivery_id: int) -> HttpResponse:  # noqa: ARG001 (every view gets it)
     """The bytes as they came, to save. Whatever they are, no browser shows them as a page of ours."""
     row = _delivery_or_404(delivery_id)
@@ -64,10 +69,10 @@ def body(request: HttpRequest, delivery_id: int) -> HttpResponse:  # noqa: ARG00
     return HttpResponse(whole, content_type="application/octet-stream", headers=headers)
 
 
-@access.operators(POST)
+@operators(POST)
 def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
     try:
-        operations.replay(delivery_id, with_jobs=access.with_jobs(request), by=people.person(request))
+        operations.replay(delivery_id, with_jobs=_with_jobs(request), by=people.person(request))
     except CannotReplay as refusal:
         messages.warning(request, refusal.message)
     else:
@@ -75,7 +80,7 @@ def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
     return redirect("webhooks:delivery", delivery_id)
 
 
-@access.operators(POST)
+@operators(POST)
 def start_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
     start = get_object_or_404(JobStart, delivery_id=delivery_id, pk=row_id(request.POST.get("start", "")) or 0)
     try:
@@ -101,7 +106,7 @@ def _delivery_or_404(delivery_id: int) -> Delivery:
     return existing(pages.delivery(delivery_id), Http404("There is no such delivery."))
 
 
-@access.viewers()
+@viewers()
 def activity(request: HttpRequest) -> HttpResponse:
     form = ActivityForm(request.GET)
     shown = form.shown()
@@ -131,12 +136,12 @@ def _admin_url(user: User, resource: Mapping[str, Any]) -> str:
 REPLAYS: Final = 20  # on a page
 
 
-@access.viewers()
+@viewers()
 def replays(request: HttpRequest) -> HttpResponse:
     return render(request, "webhooks/replays.html", {"replays": pages.Replay.latest(limit=REPLAYS)})
 
 
-@access.operators(FORM)
+@operators(FORM)
 def ask_replay(request: HttpRequest) -> HttpResponse:
     """How many the filter of the address fits, and a button that begins; its answer leads to the progress."""
     form = FilterForm(request.POST if request.method == "POST" else request.GET)
@@ -145,7 +150,7 @@ def ask_replay(request: HttpRequest) -> HttpResponse:
         return render(request, "webhooks/replay_ask.html", {"form": form, "shown": shown}, status=422)
     wanted = live_queries.wanted(**shown)
     if request.method == "POST":
-        begun = operations.replay_matching(wanted, with_jobs=access.with_jobs(request), by=people.person(request))
+        begun = operations.replay_matching(wanted, with_jobs=_with_jobs(request), by=people.person(request))
         if begun is not None:
             return redirect("webhooks:replay", begun.first)
         messages.warning(request, "No delivery matches any more: none was replayed.")
@@ -154,13 +159,13 @@ def ask_replay(request: HttpRequest) -> HttpResponse:
     return render(request, "webhooks/replay_ask.html", {**context, "sentence": wanted.sentence()})
 
 
-@access.viewers()
+@viewers()
 def show_replay(request: HttpRequest, first: int) -> HttpResponse:
-    context = {"replay": _replay_or_404(first), "may_act": access.may_act(request)}
+    context = {"replay": _replay_or_404(first), "may_act": request.user.has_perm(live_queries.OPERATE)}
     return render(request, "webhooks/replay.html", context)
 
 
-@access.operators(POST)
+@operators(POST)
 def stop_replay(request: HttpRequest, first: int) -> HttpResponse:
     row = _replay_or_404(first)
     verdict = None if row.is_over else scheduling.cancel(row.last).verdict

@@ -17,28 +17,29 @@ from webhooks import operations
 from webhooks.domain import bodies
 from webhooks.domain.deliveries import Source
 from webhooks.errors import BadSecret, WebhooksError
+from webhooks.live_queries import OPERATE
 from webhooks.models import Delivery, Secret
 from webhooks.operations.secrets import sample
 from webhooks.queries import pages
 from webhooks.sources import configs
-from webhooks.views import access
 from webhooks.views.forms import LONGEST_BODY, RetireForm, SecretForm, SendForm, TokenForm, known_types
+from webhooks.views.inbox import operators, viewers
 
 
-@access.viewers()
+@viewers()
 def sources(request: HttpRequest) -> HttpResponse:
     return render(request, "webhooks/sources.html")
 
 
 @sensitive_post_parameters("secret")
-@access.viewers(FORM)
+@viewers(FORM)
 @sensitive_variables("made")
 def source(request: HttpRequest, name: str) -> HttpResponse:
     """One source; a POST adds a secret, which is in its answer, this once."""
     chosen = configs.find(name)
     form = SecretForm(request.POST if request.method == "POST" else None)
     if form.is_bound:
-        if not access.may_act(request):
+        if not request.user.has_perm(OPERATE):
             raise Http404("There is nothing at this address.")
         if form.is_valid() and (made := _added(request, chosen, form)) is not None:
             return _shown(request, *made, is_supplied=bool(form.cleaned_data["secret"]))
@@ -47,7 +48,7 @@ def source(request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
-@access.operators(POST)
+@operators(POST)
 def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
     """Let a secret open nothing any more, at once or after a while."""
     stored, form = pages.secret(secret_id), RetireForm(request.POST)
@@ -95,7 +96,6 @@ def _context(request: HttpRequest, source: Source, form: SecretForm) -> dict[str
         "retire_form": RetireForm(),
         "tokens": pages.tokens() if is_sandbox else None,
         "token_form": TokenForm() if is_sandbox else None,
-        "may_act": access.may_act(request),
     }
 
 
@@ -107,7 +107,7 @@ def _url(request: HttpRequest, source: Source) -> str:
 HOOKS = Source.SANDBOX_HOOKS
 
 
-@access.operators(POST)
+@operators(POST)
 @sensitive_variables("token")
 def create_token(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST)
@@ -124,7 +124,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
     return render(request, "webhooks/token_added.html", {"row": row, "token": token, "url": url, "source": HOOKS})
 
 
-@access.operators(POST)
+@operators(POST)
 def revoke_tokens(request: HttpRequest) -> HttpResponse:
     sandbox = request.POST.get("sandbox", "")[:100].replace("\x00", "")
     rows = [row for row in pages.tokens() if row.sandbox == sandbox and row.revoked_at is None]
@@ -137,7 +137,7 @@ def revoke_tokens(request: HttpRequest) -> HttpResponse:
     return redirect("webhooks:source", HOOKS)
 
 
-@access.operators(FORM)
+@operators(FORM)
 def send(request: HttpRequest, name: str) -> HttpResponse:
     source = configs.find(name)
     if request.method != "POST":
