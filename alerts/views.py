@@ -155,30 +155,29 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     return _page(request, row, form, status=422)
 
 
-@_for(CHANGE, pages.POST)
-def test(request: HttpRequest, rule_id: int) -> HttpResponse:
+_acting = pages.acting("alerts:rule", _for(CHANGE, pages.POST))
+
+
+@_acting
+def test(request: HttpRequest, rule_id: int) -> pages.Answer:
     if sent := operations.send_test(rule_id, by=people.person(request)):
-        messages.success(request, f"Test messages on their way: {len(sent)}. Below is what becomes of each.")
-    else:
-        messages.warning(request, "Nothing was sent: it names no recipient.")
-    return redirect("alerts:rule", rule_id)
+        return f"Test messages on their way: {len(sent)}. Below is what becomes of each."
+    return messages.WARNING, "Nothing was sent: it names no recipient."
 
 
-@_for(CHANGE, pages.POST)
-def mute(request: HttpRequest, rule_id: int) -> HttpResponse:
+@_acting
+def mute(request: HttpRequest, rule_id: int) -> pages.Answer:
     form = MuteForm(request.POST)
     if not form.is_valid():
         return _page(request, get_object_or_404(Rule, pk=rule_id), None, status=422)
     operations.mute(rule_id, for_s=form.cleaned_data["hours"] * _HOUR_S, by=people.person(request))
-    messages.success(request, "Muted: it is judged, and sends nothing until then.")
-    return redirect("alerts:rule", rule_id)
+    return "Muted: it is judged, and sends nothing until then."
 
 
-@_for(CHANGE, pages.POST)
-def unmute(request: HttpRequest, rule_id: int) -> HttpResponse:
+@_acting
+def unmute(request: HttpRequest, rule_id: int) -> str:
     operations.mute(rule_id, for_s=None, by=people.person(request))
-    messages.success(request, "Unmuted.")
-    return redirect("alerts:rule", rule_id)
+    return "Unmuted."
 
 
 @_for("alerts.delete_rule", pages.POST)

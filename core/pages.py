@@ -10,10 +10,12 @@ from functools import wraps
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
 from django.template import loader
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
@@ -25,6 +27,8 @@ POST: Final = ("POST",)
 FORM: Final = (*SAFE, *POST)
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 Respond = Callable[[HttpRequest], HttpResponseBase]
+# What a button comes to: a sentence where it went well, a level and a sentence, or the answer itself.
+Answer = str | tuple[int, str] | HttpResponse
 
 
 def on_response(change: Callable[[HttpRequest, HttpResponseBase], HttpResponseBase]) -> Callable[[Respond], Respond]:
@@ -70,6 +74,30 @@ def for_holders(permission: str, methods: Sequence[str] = SAFE, *, is_hidden: bo
         return login_required(allowed)  # type: ignore[return-value]  # it wraps the view
 
     return guarded(holders_only, methods)
+
+
+def acting(page: str, guard: Callable[[Any], Any]) -> Callable[[Callable[..., Answer]], Any]:
+    """What a button does, for whom `guard` lets in: the view does it, and what it answers, or why it was refused, is
+    shown on the page of this name of what the address names first."""
+
+    def decorate(view: Callable[..., Answer]) -> Any:
+        @wraps(view)
+        def act(request: HttpRequest, **names: Any) -> HttpResponse:
+            try:
+                answer = view(request, **names)
+            except Refusal as refusal:
+                if refusal.http_status in {403, 404, 429}:
+                    raise
+                answer = messages.WARNING, refusal.message
+            if isinstance(answer, HttpResponse):
+                return answer
+            level, sentence = (messages.SUCCESS, answer) if isinstance(answer, str) else answer
+            messages.add_message(request, level, sentence)
+            return redirect(page, *[*names.values()][:1])
+
+        return guard(act)
+
+    return decorate
 
 
 def neighbours(filters: Mapping[str, Any], *, before: Any, older: Any) -> dict[str, Any]:

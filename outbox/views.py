@@ -17,7 +17,7 @@ from outbox import live_queries, operations, queries
 from outbox.domain.addresses import LONGEST_URL
 from outbox.domain.messages import OF_PEOPLE, PATTERNS, TEST, TYPES, Filter, Status
 from outbox.domain.signatures import FIELDS, LEAST_PER_MINUTE, Wanted
-from outbox.errors import CannotReplay, CannotStop, OutboxError
+from outbox.errors import OutboxError
 from outbox.models import Endpoint
 from ratelimits.errors import RateLimited
 
@@ -158,7 +158,10 @@ def endpoint(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     return render(request, "outbox/endpoint.html", context)
 
 
-@pages.guarded(members_only, pages.POST)
+_button = pages.guarded(members_only, pages.POST)
+
+
+@_button
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     person = people.person(request)
@@ -166,23 +169,20 @@ def rotate(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     return _secret(request, operations.operable(endpoint_id, by=person), secret)
 
 
-@pages.guarded(members_only, pages.POST)
+@_button
 def delete(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     operations.delete(endpoint_id, by=people.person(request))
     messages.success(request, "The endpoint and its messages are deleted.")
     return redirect("outbox:endpoints")
 
 
-@pages.guarded(members_only, pages.POST)
-def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
+@pages.acting("outbox:endpoint", _button)
+def act(request: HttpRequest, endpoint_id: int, action: str) -> pages.Answer:
     if action not in _ACTIONS:
         raise Http404("There is nothing at this address.")
     do, done = _ACTIONS[action]
-    if do(endpoint_id, by=people.person(request)) == 0:
-        messages.warning(request, "Nothing was sent: it is disabled.")
-    else:
-        messages.success(request, done)
-    return redirect("outbox:endpoint", endpoint_id)
+    is_nothing = do(endpoint_id, by=people.person(request)) == 0
+    return (messages.WARNING, "Nothing was sent: it is disabled.") if is_nothing else done
 
 
 @pages.guarded(members_only)
@@ -194,15 +194,10 @@ def message(request: HttpRequest, message_id: int) -> HttpResponse:
     return render(request, "outbox/message.html", context)
 
 
-@pages.guarded(members_only, pages.POST)
-def replay(request: HttpRequest, message_id: int) -> HttpResponse:
-    try:
-        operations.replay(message_id, by=people.person(request))
-    except CannotReplay as refusal:
-        messages.warning(request, refusal.message)
-    else:
-        messages.success(request, "It is being sent once more, under the same id.")
-    return redirect("outbox:message", message_id)
+@pages.acting("outbox:message", _button)
+def replay(request: HttpRequest, message_id: int) -> str:
+    operations.replay(message_id, by=people.person(request))
+    return "It is being sent once more, under the same id."
 
 
 @sensitive_variables("secret")
@@ -247,12 +242,7 @@ def bulk_replay(request: HttpRequest, replay_id: int) -> HttpResponse:
     return render(request, "outbox/replay.html", {"replay": row, "may_act": may_act})
 
 
-@pages.guarded(members_only, pages.POST)
-def stop_replay(request: HttpRequest, replay_id: int) -> HttpResponse:
-    try:
-        operations.stop_replay(replay_id, by=people.person(request))
-    except CannotStop as refusal:
-        messages.warning(request, refusal.message)
-    else:
-        messages.success(request, "Stopped: no further batch is begun.")
-    return redirect("outbox:bulk_replay", replay_id)
+@pages.acting("outbox:bulk_replay", _button)
+def stop_replay(request: HttpRequest, replay_id: int) -> str:
+    operations.stop_replay(replay_id, by=people.person(request))
+    return "Stopped: no further batch is begun."

@@ -18,7 +18,7 @@ from scheduling import live_queries, operations, registry
 from scheduling.domain import schedules
 from scheduling.domain.schedules import Calendar, Missed, Overlap, Policy
 from scheduling.domain.states import Status
-from scheduling.errors import BadArguments, BadSchedule, NotEnded, NotFound, SchedulingError
+from scheduling.errors import BadSchedule, NotFound, SchedulingError
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.queries import pages as queries
 
@@ -140,25 +140,22 @@ def function(request: HttpRequest, function_id: int) -> HttpResponse:
     return render(request, "scheduling/function.html", {"function": row})
 
 
-@pages.for_holders(OPERATE, pages.POST)
-def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
+_button = pages.for_holders(OPERATE, pages.POST)
+
+
+@pages.acting("scheduling:function", _button)
+def cancel(request: HttpRequest, function_id: int) -> pages.Answer:
     done = operations.cancel(function_id)
     if done.verdict is CancelVerdict.TOO_LATE:
         how = "it is running and will finish." if done.status is Status.PENDING else f"it has ended as {done.status}."
-        messages.warning(request, f"Too late: {how}")
-    else:
-        audit.record(people.person(request), ScheduledFunction(pk=function_id), f"Canceled ({done.verdict}).")
-        messages.success(request, CANCEL_MESSAGES[done.verdict])
-    return redirect("scheduling:function", function_id)
+        return messages.WARNING, f"Too late: {how}"
+    audit.record(people.person(request), ScheduledFunction(pk=function_id), f"Canceled ({done.verdict}).")
+    return CANCEL_MESSAGES[done.verdict]
 
 
-@pages.for_holders(OPERATE, pages.POST)
+@pages.acting("scheduling:function", _button)
 def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
-    try:
-        row = operations.run_again(function_id)
-    except (BadArguments, NotEnded) as refusal:
-        messages.warning(request, refusal.message)
-        return redirect("scheduling:function", function_id)
+    row = operations.run_again(function_id)
     audit.record(people.person(request), row, f"Ran #{function_id} again.")
     messages.success(request, f"Scheduled again as #{row.pk}.")
     return redirect("scheduling:function", row.pk)
@@ -224,8 +221,8 @@ def preview(request: HttpRequest) -> HttpResponse:
     return render(request, "scheduling/parts/firings.html", context)
 
 
-@pages.for_holders(OPERATE, pages.POST)
-def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
+@pages.acting("scheduling:cron", _button)
+def cron_action(request: HttpRequest, name: str, action: str) -> str:
     do, sentence = {
         "pause": (operations.pause, "Paused: it does not fire until it is resumed."),
         "resume": (operations.resume, "Resumed: it fires again, starting with its next fire time."),
@@ -233,15 +230,6 @@ def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
         "reset": (operations.follow_code, "Reset to the code."),
         "remove": (operations.remove, "Removed: it fires no more."),
     }[action]
-    try:
-        do(name)
-    except NotFound:
-        raise
-    except SchedulingError as refusal:  # its function or its zone is gone
-        messages.error(request, refusal.message)
-        return redirect("scheduling:cron", name)
-    row = queries.cron(name)
-    assert row is not None
-    audit.record(people.person(request), row, sentence)
-    messages.success(request, sentence)
-    return redirect("scheduling:cron", name)
+    do(name)  # refused where its function or its zone is gone
+    audit.record(people.person(request), existing(queries.cron(name), NotFound(resource="cron")), sentence)
+    return sentence

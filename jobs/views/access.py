@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from core import people
-from core.pages import FORM, POST, guarded
+from core.pages import FORM, POST, Answer, guarded
 from core.refusal import existing
 from jobs.errors import JobsError, NotFound, UnknownQueue
 from jobs.models import Job
@@ -23,8 +23,6 @@ from jobs.queries import pages, reads
 from ratelimits.errors import RateLimitsError
 
 _MOODS = {messages.SUCCESS: "good", messages.WARNING: "", messages.ERROR: "bad"}
-# What a button comes to: a sentence where it went well, a level and a sentence, or the answer itself.
-Answer = str | tuple[int, str] | HttpResponse
 Act = Callable[..., HttpResponse]
 
 

@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import NoReverseMatch, reverse
 
 from core import audit, people
-from core.pages import FORM, POST, for_holders
+from core.pages import FORM, POST, Answer, acting, for_holders
 from core.refusal import existing
 from core.values import row_id
 from scheduling import operations as scheduling
@@ -19,7 +19,6 @@ from scheduling.operations import CancelVerdict
 from webhooks import live_queries, operations
 from webhooks.domain import bodies
 from webhooks.domain.deliveries import Source, StartOutcome
-from webhooks.errors import CannotReplay, WebhooksError
 from webhooks.models import Delivery, JobStart
 from webhooks.operations import activity as feed
 from webhooks.queries import pages
@@ -69,37 +68,21 @@ def body(request: HttpRequest, delivery_id: int) -> HttpResponse:  # noqa: ARG00
     return HttpResponse(whole, content_type="application/octet-stream", headers=headers)
 
 
-@operators(POST)
-def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
-    try:
-        operations.replay(delivery_id, with_jobs=_with_jobs(request), by=people.person(request))
-    except CannotReplay as refusal:
-        messages.warning(request, refusal.message)
-    else:
-        messages.success(request, "It is being processed again; its earlier attempts are kept.")
-    return redirect("webhooks:delivery", delivery_id)
+@acting("webhooks:delivery", operators(POST))
+def replay(request: HttpRequest, delivery_id: int) -> str:
+    operations.replay(delivery_id, with_jobs=_with_jobs(request), by=people.person(request))
+    return "It is being processed again; its earlier attempts are kept."
 
 
-@operators(POST)
-def start_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
+@acting("webhooks:delivery", operators(POST))
+def start_again(request: HttpRequest, delivery_id: int) -> Answer:
     start = get_object_or_404(JobStart, delivery_id=delivery_id, pk=row_id(request.POST.get("start", "")) or 0)
-    try:
-        row = operations.start_again(start.pk, by=people.person(request))
-    except WebhooksError as refusal:
-        messages.warning(request, refusal.message)
-    else:
-        _show_outcome(request, row)
-    return redirect("webhooks:delivery", delivery_id)
-
-
-def _show_outcome(request: HttpRequest, row: JobStart) -> None:
+    row = operations.start_again(start.pk, by=people.person(request))
     if row.outcome == StartOutcome.STARTED:
-        messages.success(request, f"Job #{row.job_id} was started.")
-    elif row.outcome == StartOutcome.SENT:
-        messages.success(request, f"The signal {row.kind} was sent.")
-    else:
-        sentence = f"Job #{row.job_id} has the same unique key and has not ended."
-        messages.warning(request, row.error or sentence)
+        return f"Job #{row.job_id} was started."
+    if row.outcome == StartOutcome.SENT:
+        return f"The signal {row.kind} was sent."
+    return messages.WARNING, row.error or f"Job #{row.job_id} has the same unique key and has not ended."
 
 
 def _delivery_or_404(delivery_id: int) -> Delivery:
@@ -165,18 +148,16 @@ def show_replay(request: HttpRequest, first: int) -> HttpResponse:
     return render(request, "webhooks/replay.html", context)
 
 
-@operators(POST)
-def stop_replay(request: HttpRequest, first: int) -> HttpResponse:
+@acting("webhooks:replay", operators(POST))
+def stop_replay(request: HttpRequest, first: int) -> Answer:
     row = _replay_or_404(first)
     verdict = None if row.is_over else scheduling.cancel(row.last).verdict
     if verdict is None or verdict is CancelVerdict.TOO_LATE:
-        messages.warning(request, "Too late: a batch of it is being processed, or it has ended. Try again.")
-    else:
-        if (last := pages.delivery(row.until)) is not None:
-            message = f"Stopped the bulk replay after {row.handled:,} of {row.matched:,}"
-            audit.record(people.person(request), last, message)
-        messages.success(request, "Stopped: no further batch is begun.")
-    return redirect("webhooks:replay", first)
+        return messages.WARNING, "Too late: a batch of it is being processed, or it has ended. Try again."
+    if (last := pages.delivery(row.until)) is not None:
+        message = f"Stopped the bulk replay after {row.handled:,} of {row.matched:,}"
+        audit.record(people.person(request), last, message)
+    return "Stopped: no further batch is begun."
 
 
 def _replay_or_404(first: int) -> pages.Replay:

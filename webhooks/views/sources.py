@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from core import audit, people
-from core.pages import FORM, POST
+from core.pages import FORM, POST, Answer, acting
 from core.values import row_id
 from postgres import clock
 from webhooks import operations
@@ -48,19 +48,17 @@ def source(request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
-@operators(POST)
-def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
+@acting("webhooks:source", operators(POST))
+def retire(request: HttpRequest, name: str, secret_id: int) -> Answer:
     """Let a secret open nothing any more, at once or after a while."""
     stored, form = pages.secret(secret_id), RetireForm(request.POST)
     if stored is None or stored.source != configs.find(name):
         raise Http404("There is no such secret.")
     if not form.is_valid():
-        messages.error(request, "Choose when: at once, in an hour, a day, or a week.")
-        return redirect("webhooks:source", name)
+        return messages.ERROR, "Choose when: at once, in an hour, a day, or a week."
     row = operations.retire(secret_id, grace=form.cleaned_data["grace"], by=people.person(request))
     when = f"from {row.retired_at:%Y-%m-%d %H:%M} UTC on" if form.cleaned_data["grace"] else "any more"
-    messages.success(request, f"The secret {row.fingerprint} is not accepted {when}.")
-    return redirect("webhooks:source", name)
+    return f"The secret {row.fingerprint} is not accepted {when}."
 
 
 @sensitive_variables()
