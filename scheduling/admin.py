@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -117,7 +118,9 @@ class CronAdmin(administration.OnSite, Operated, administration.ReadOnly):
     def has_add_permission(self, request: HttpRequest, obj: Cron | None = None) -> bool:  # noqa: ARG002  # the admin's
         return bool(request.user.has_perm(views.ADD_CRON))
 
-    def add_view(self, *_: Any, **__: Any) -> HttpResponse:
+    def add_view(self, request: HttpRequest, *_: Any, **__: Any) -> HttpResponse:
+        if not self.has_add_permission(request):
+            raise PermissionDenied
         return redirect("scheduling:new_cron")
 
     shown_schedule = administration.shown("Schedule", lambda cron: timing(cron.schedule), ordering="schedule")

@@ -158,7 +158,7 @@ class MappedMessage(PassedMessage):
         return {**super().answer(), **({"jobfarm": {"notes": self._notes}} if self._notes else {})}
 
     def _taken(self, events: Iterable[Event]) -> list[str]:
-        taken = [chunks.line for event in events for chunks.line in PassedMessage.lines(self, event)]
+        taken = [line for event in events for line in PassedMessage.lines(self, event)]
         self.has_token = self.has_token or self.is_finished
         return taken
 

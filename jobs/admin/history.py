@@ -45,7 +45,7 @@ class AttemptAdmin(administration.OnSite, administration.BoundedList):
         return bool(term.strip())
 
     def found(self, rows: QuerySet[Attempt], term: str) -> QuerySet[Attempt]:
-        return rows.filter(job_id=row_id(term))
+        return rows.filter(job_id=row_id(term) or 0)
 
     how = administration.shown(
         "Outcome", lambda attempt: (attempt.outcome, attempt.get_outcome_display()), label=COLOURS

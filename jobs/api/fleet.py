@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from accounts import http as people
 from core.api import Calls, Sample
 from core.api import caller as _user
-from core.refusal import existing
 from jobs import http, operations
 from jobs.errors import NothingToPause, NotYoursToPause
 from jobs.models import ConcurrencyKey, PausedOwner, Queue
@@ -130,4 +129,6 @@ def _named(body: Waiting) -> User | Queue | ConcurrencyKey:
     else:
         scope = {"kind": body.kind or "", "queue": body.queue or "", "name": body.concurrency_key}
         row = ConcurrencyKey.objects.filter(**scope).first()
-    return existing(row, NothingToPause())
+    if row is None:
+        raise NothingToPause
+    return row

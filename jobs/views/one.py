@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from accounts.http import members_only
 from core import people
+from core.pages import Answer
 from core.refusal import CancelVerdict
 from jobs import http, operations
 from jobs.domain import files, snippets
@@ -60,7 +61,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
 
 
 @access.action("jobs:job")
-def cancel(request: HttpRequest, job_id: int) -> access.Answer:
+def cancel(request: HttpRequest, job_id: int) -> Answer:
     canceled = operations.cancel(job_id, by=people.person(request))
     if canceled.verdict is not CancelVerdict.TOO_LATE:
         return VERDICTS[canceled.verdict]
@@ -89,7 +90,7 @@ unshare = _acting(operations.unshare, "The link no longer works.", at="#share")
 
 
 @access.action("jobs:job")
-def change_priority(request: HttpRequest, job_id: int) -> access.Answer:
+def change_priority(request: HttpRequest, job_id: int) -> Answer:
     form = PriorityForm(request.POST)
     if not form.is_valid():
         return messages.ERROR, str(form.errors["priority"][0])
@@ -105,7 +106,7 @@ def clone(request: HttpRequest, job_id: int) -> HttpResponse:
 
 
 @access.action("jobs:job")
-def signal(request: HttpRequest, job_id: int) -> access.Answer:
+def signal(request: HttpRequest, job_id: int) -> Answer:
     """Send the signal that the job waits for, by the form of its page."""
     job, wait = access.visible(request, job_id), waits.waiting(job_id)
     if wait is None:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from core import people
+from core.pages import Answer
 from jobs import operations
 from jobs.models import Fair, Live
 from jobs.queries import fleet, lanes, reads
@@ -45,7 +46,7 @@ def _acting(page: str, operation: Callable[..., None], sentence: str, *, of: Any
 
 
 @access.action("jobs:queue")
-def set_ceiling(request: HttpRequest, name: str) -> access.Answer:
+def set_ceiling(request: HttpRequest, name: str) -> Answer:
     """Bound how many of its jobs run at a time, or take the bound away."""
     by, form = access.runner(request), CeilingForm(request.POST)
     if not form.is_valid():
@@ -63,7 +64,7 @@ def set_ceiling(request: HttpRequest, name: str) -> access.Answer:
 
 
 @access.action("jobs:queue")
-def set_order(request: HttpRequest, name: str) -> access.Answer:
+def set_order(request: HttpRequest, name: str) -> Answer:
     """Share it out by owner or by group, or not at all; and let what waits for long count for more."""
     by, form = access.runner(request), OrderForm(request.POST)
     if not form.is_valid():

@@ -156,8 +156,9 @@ class TestWhatNoColumnHolds:
     """Django's own pages hand on what an address or a form says as it came."""
 
     @pytest.mark.parametrize("page", [
-        "jobs/job/?kind=%00", "jobs/queue/%00/delete/", "scheduling/cron/%00/change/", "webhooks/rule/?payload=%00",
-        "accounts/apitoken/?addresses=x", "webhooks/rule/add/?owner=x", "webhooks/rule/add/?owner=%00",
+        "jobs/job/?kind=%00", "jobs/queue/%00/delete/", "webhooks/modelserver/%00/change/",
+        "webhooks/rule/?payload=%00", "accounts/apitoken/?addresses=x", "webhooks/rule/add/?owner=x",
+        "webhooks/rule/add/?owner=%00",
     ])  # fmt: skip
     def test_is_a_bad_request_in_an_address(self, as_: As, page: str) -> None:
         assert _unraised(as_("root")).get(f"/admin/{page}").status_code == 400

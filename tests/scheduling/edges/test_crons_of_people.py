@@ -36,7 +36,7 @@ def own_crons(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _client(*rights: str, is_superuser: bool = False) -> Client:
-    user = farm.user("root", is_staff=True, is_superuser=is_superuser)
+    user = farm.user("_".join(rights) or "root", is_staff=True, is_superuser=is_superuser)
     user.user_permissions.set(Permission.objects.filter(codename__in=rights))
     client = Client()
     client.force_login(user)
