@@ -159,10 +159,10 @@ class BoundedList(ReadOnly):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """By `found(rows, term)` where the list has one; else by its `search_fields`, as Django does."""
-        term, found = search_term.strip(), getattr(self, "found", None)
-        if term and found:
-            return found(queryset, term), False
+        """By `search(rows, term)` where the list has one; else by its `search_fields`, as Django does."""
+        term, search = search_term.strip(), getattr(self, "search", None)
+        if term and search:
+            return search(queryset, term), False
         return super().get_search_results(request, queryset, term)  # type: ignore[no-any-return]  # unfold ships no types
 
     def finds_exactly(self, term: str) -> bool:  # noqa: ARG002  # for those who do

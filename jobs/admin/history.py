@@ -44,7 +44,7 @@ class AttemptAdmin(administration.OnSite, administration.BoundedList):
     def finds_exactly(self, term: str) -> bool:
         return bool(term.strip())
 
-    def found(self, rows: QuerySet[Attempt], term: str) -> QuerySet[Attempt]:
+    def search(self, rows: QuerySet[Attempt], term: str) -> QuerySet[Attempt]:
         return rows.filter(job_id=row_id(term) or 0)
 
     how = administration.shown(

@@ -110,7 +110,7 @@ class JobAdmin(administration.OnSite, administration.Operated, administration.Bo
     def finds_exactly(self, term: str) -> bool:
         return row_id(term) is not None
 
-    def found(self, rows: QuerySet[Job], term: str) -> QuerySet[Job]:
+    def search(self, rows: QuerySet[Job], term: str) -> QuerySet[Job]:
         """An id, or whole words among the jobs that a list scans."""
         job_id = row_id(term)
         return rows.filter(Q(kind=term) | Q(unique_key=term) if job_id is None else Q(pk=job_id))

@@ -61,7 +61,7 @@ class DeliveryAdmin(administration.OnSite, administration.Operated, administrati
         """A number is an id; a word may be in any number of bodies."""
         return row_id(term) is not None
 
-    def found(self, rows: QuerySet[Delivery], term: str) -> QuerySet[Delivery]:
+    def search(self, rows: QuerySet[Delivery], term: str) -> QuerySet[Delivery]:
         return pages.with_words(rows, term, or_pk=row_id(term))
 
     state = administration.shown("Status", _badge)
