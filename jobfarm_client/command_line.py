@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # output may be any text; a terminal of Windows knows 256 characters
     try:
-        token = options.token_file and wire.secret_in(options.token_file, what="token")
+        token = options.token_file and wire.secret_in(options.token_file, name="token")
         with Client(options.url, token, retry_for_s=options.retry_for) as farm:
             return _COMMANDS[options.verb](farm, options)
     except (FarmError, ValueError) as error:

@@ -51,12 +51,12 @@ def checked_key(key: str, *, lacking: str) -> str:
     return plain
 
 
-def secret_in(path: str | Path, *, what: str) -> str:
+def secret_in(path: str | Path, *, name: str) -> str:
     """What this file holds: a key or a token; raises BadOption where it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"The {what} file {path} cannot be read: {error}.") from error
+        raise BadOption(f"The {name} file {path} cannot be read: {error}.") from error
 
 
 def headers(*, key: str, agent: str, name: str) -> dict[str, str]:

@@ -104,7 +104,7 @@ def _worker(options: argparse.Namespace) -> Worker:
 def _key(options: argparse.Namespace) -> str:
     if options.key or options.key_file is None:
         return str(options.key or os.environ.get("JOBFARM_KEY", ""))
-    return wire.secret_in(options.key_file, what="key")
+    return wire.secret_in(options.key_file, name="key")
 
 
 if __name__ == "__main__":

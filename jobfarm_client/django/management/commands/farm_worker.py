@@ -72,7 +72,7 @@ def _worker(backend: FarmBackend, options: dict[str, Any]) -> Worker:
     file, url = options["key_file"], farm.url or os.environ.get("JOBFARM_URL", "")
     worker = Worker(
         url,
-        wire.secret_in(file, what="key") if file else farm.worker_key or os.environ.get("JOBFARM_KEY", ""),
+        wire.secret_in(file, name="key") if file else farm.worker_key or os.environ.get("JOBFARM_KEY", ""),
         queues=queues or None,
         concurrency=options["concurrency"],
         labels=written_labels(options["label"]),
