@@ -22,12 +22,11 @@ from postgres.statements import Params, Row, Statement
 logger = logging.getLogger("postgres")
 NAME: Final = "jobfarm loop"  # of its sessions
 MOST: Final = 2  # connections of a loop: a row that is locked holds up one
-_ENDS: Final = frozenset({"FATAL", "PANIC"})  # errors that end a session
 _OPEN_AGAIN_S: Final = 5.0  # after an attempt that failed; what runs meanwhile takes a thread
 
 
 class NoAnswer(Exception):
-    """The connection was lost: the statement may have been run."""
+    """The connection was lost, or nothing was heard for some seconds: the statement may have been run."""
 
 
 async def run(statement: Statement, params: Params) -> list[Row] | None:
@@ -53,11 +52,9 @@ async def _answered(connection: LoopConnection, statement: Statement, params: Pa
     try:
         return await trips.by_loop(connection, (statement.sql, params))
     except psycopg.Error as error:
-        if error.diag.severity_nonlocalized in _ENDS:  # a server that goes says so first
-            connection.pgconn.finish()
-        if connection.closed:
-            raise NoAnswer from error
-        raise
+        if _is_idle(connection):
+            raise
+        raise NoAnswer from error  # `put_back` closes it
 
 
 class _Line:
@@ -80,7 +77,7 @@ class _Line:
 
     def put_back(self, connection: LoopConnection) -> None:
         """One that is in the middle of something is closed: nobody could go on with it."""
-        if self._is_over or connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        if self._is_over or not _is_idle(connection):
             connection.pgconn.finish()
             self._count -= 1
         else:
@@ -105,6 +102,10 @@ class _Line:
             self.put_back(connection)
         finally:
             self._opening = None
+
+
+def _is_idle(connection: LoopConnection) -> bool:
+    return connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
 async def _opened() -> LoopConnection:

@@ -32,6 +32,7 @@ Statement = tuple[str, Mapping[str, Any]]  # with `%(name)s` where a parameter g
 
 # The plan returns other columns since its table was changed; a pooler gave us a session that does not know it.
 _PLAN_IS_LOST: Final = frozenset({"0A000", "26000"})
+ANSWER_S: Final = 8.0  # as the watchdog's, and longer than a locked row is waited for (jobfarm.asgi)
 _PLACEHOLDER = re.compile(r"(?<!%)%\((\w+)\)s")
 _adapters_of: "WeakKeyDictionary[psycopg.BaseConnection[Any], AdaptersMap]" = WeakKeyDictionary()
 
@@ -67,10 +68,10 @@ def together(connection: WatchedConnection, statements: Sequence[Statement]) -> 
 
 
 async def by_loop(connection: LoopConnection, statement: Statement) -> Rows:
-    """Run one and return its rows, on an event loop. Raises psycopg.Error."""
+    """Run one and return its rows, on an event loop, within ANSWER_S. Raises psycopg.Error."""
     with _adapting(connection) as adapting:
         async with connection.lock:
-            [result] = await connection.wait(_trip(connection, [_bound(adapting, statement)]))
+            [result] = await connection.wait(_trip(connection, [_bound(adapting, statement)]), timeout=ANSWER_S)
     return _rows(adapting, result)
 
 

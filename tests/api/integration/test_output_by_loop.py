@@ -22,7 +22,9 @@ from jobs.protocol import messages, sessions
 from live import hub
 from live.send_queue import SendQueue
 from postgres import by_loop, connections, statements
+from postgres.backend import trips
 from tests import farm
+from tests.jobs.presence import running
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("work_kind")]
 PATIENCE_S = 20
@@ -187,17 +189,38 @@ async def test_a_connection_that_is_lost_costs_no_piece(transactional_db: None) 
         assert numbers(await holder.write(holder.call(1, 1, "on\n"))) == [2]
 
 
-async def test_a_loop_that_closes_leaves_no_session(transactional_db: None) -> None:
-    def sessions_here() -> int:
-        with connection.cursor() as cursor:
-            named = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
-            cursor.execute(named, [by_loop.NAME])
-            return int(cursor.fetchone()[0])
+def sessions_here() -> list[int]:
+    """The processes of the server that serve a loop."""
+    with connection.cursor() as cursor:
+        named = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
+        cursor.execute(named, [by_loop.NAME])
+        return [pid for (pid,) in cursor.fetchall()]
 
+
+async def test_a_session_that_is_frozen_is_given_up_and_holds_up_no_other_piece(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trips, "ANSWER_S", 0.5)
+    async with holding() as holder, asyncio.timeout(PATIENCE_S):
+        [session] = await connections.run(sessions_here)
+        with running.frozen(session):
+            waiting = asyncio.create_task(holder.write(holder.call(1, 0, "kept\n")))
+            await asyncio.sleep(0)  # it has taken the connection
+            while (other := await holder.write(holder.call(2, 0, "other\n"))) is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            assert numbers(other) == [1]
+            assert await waiting is None
+            assert numbers(await holder.write_by_thread(holder.call(1, 0, "kept\n"))) == [1]
+            assert numbers(await holder.write(holder.call(1, 1, "on\n"))) == [2]
+    await connections.run(farm.until, lambda: sessions_here() == [])
+    assert [text for _, text in await connections.run(stored)] == ["a\n", "kept\n", "other\n", "on\n"]
+
+
+async def test_a_loop_that_closes_leaves_no_session(transactional_db: None) -> None:
     async with holding() as holder:
         assert numbers(await holder.write(holder.call(1, 0))) == [1]
-        assert await connections.run(sessions_here) == 1
-    await connections.run(farm.until, lambda: sessions_here() == 0)
+        assert len(await connections.run(sessions_here)) == 1
+    await connections.run(farm.until, lambda: sessions_here() == [])
 
 
 async def test_a_loop_that_closes_waits_for_no_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
