@@ -4,9 +4,7 @@ No foreign key carries a database constraint: checking one reads an index inside
 transaction, and that alone makes neighbours collide (docs/adr/0010).
 """
 
-from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -21,23 +19,6 @@ _ACTION = Q(kind=Kind.ACTION)
 _IN_PROGRESS = Q(status=Status.IN_PROGRESS)
 _loose = partial(loose, null=True, blank=True)
 RESTARTS = 4  # of the whole server count as one death: most are nobody's fault, and some are the mutation's
-
-
-if TYPE_CHECKING:
-    _DateTimeField = models.DateTimeField[Any, datetime | None]
-else:  # which has no type parameters at run time
-    _DateTimeField = models.DateTimeField
-
-
-class _Moment(_DateTimeField):
-    """One that is read as none where Python has no such moment, as an infinity that was written by hand."""
-
-    def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:  # noqa: ARG002  # Django's own
-        return f"CASE WHEN {sql} BETWEEN '0001-01-02' AND '9999-12-31' THEN {sql} END", params * 2
-
-    def deconstruct(self) -> Any:
-        name, _, args, options = super().deconstruct()
-        return name, "django.db.models.DateTimeField", args, options
 
 
 class _Crons(models.Manager["Cron"]):
@@ -56,8 +37,8 @@ class Cron(models.Model):
     missed = models.CharField("missed firings", max_length=8, choices=[(m, m.replace("_", " ")) for m in Missed])
     at_most = models.PositiveSmallIntegerField(default=1, help_text="How many missed firings are made up for at most.")
     overlap = models.CharField(max_length=5, choices=[(o, o) for o in Overlap])
-    next_at = _Moment("next firing", null=True, blank=True, help_text="Empty: it never fires again.")
-    last_fire_at = _Moment("last firing", null=True, blank=True)
+    next_at = models.DateTimeField("next firing", null=True, blank=True, help_text="Empty: it never fires again.")
+    last_fire_at = models.DateTimeField("last firing", null=True, blank=True)
     missed_count = models.BigIntegerField(
         "missed", default=0, help_text="Fire times that were skipped because no cluster was running."
     )

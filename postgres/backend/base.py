@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -14,17 +15,20 @@ from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.postgresql import base, client
+from django.db.backends.postgresql.psycopg_any import get_adapters_template
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from postgres import configuration, deadline, descriptors, embedded, hosts
 from postgres.backend import trips, watchdog
+from postgres.backend.moments import MomentLoader
 from postgres.backend.posting import Connection, PostingCursor, WatchedConnection
 from postgres.backend.trips import DatabaseOperations, PreparedCursor
 from postgres.deadline import at_exit
 
 _DRIVER = ModuleType("psycopg", "psycopg, whose connections can be watched also where there is no pool of them.")
 _DRIVER.__dict__.update(psycopg.__dict__ | {"connect": WatchedConnection.connect})
+get_adapters_template(True, UTC).register_loader("timestamptz", MomentLoader)
 
 
 # After this long a failed attempt is given up, so that the next request begins with a new one. psycopg's own

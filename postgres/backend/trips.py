@@ -24,6 +24,7 @@ from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import JsonbLoader
 from psycopg.types.numeric import Int8Dumper
 
+from postgres.backend.moments import MomentLoader
 from postgres.backend.posting import LoopConnection, PostingCursor, WatchedConnection
 
 Rows = list[Any]
@@ -170,9 +171,15 @@ def _begin(connection: _Connection) -> bytes:
 def _rows(adapting: abc.Transformer, result: Any) -> Rows:
     if result.status != ExecStatus.TUPLES_OK:
         return []
-    adapting.set_pgresult(result)
     make: Any = _row(*(result.fname(n) for n in range(result.nfields)))
-    return adapting.load_rows(0, result.ntuples, make)
+    adapting.set_pgresult(result)
+    try:
+        return adapting.load_rows(0, result.ntuples, make)
+    except psycopg.DataError:  # a moment that Python has not: from now on this connection reads slower
+        adapting.adapters.register_loader("timestamptz", MomentLoader)
+        again = Transformer(adapting)
+        again.set_pgresult(result)
+        return again.load_rows(0, result.ntuples, make)
 
 
 @cache

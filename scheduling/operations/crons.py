@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 
 from core.refusal import Refusal, existing
 from postgres import clock
+from postgres.backend import moments
 from scheduling import errors, guards, registry
 from scheduling.domain import calls, schedules
 from scheduling.domain.calls import Json
@@ -258,7 +259,7 @@ def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
 
 def _fire(row: Cron, *, now: datetime) -> list[ScheduledFunction]:
     policy = Policy(missed=Missed(row.missed), at_most=row.at_most, overlap=Overlap(row.overlap))
-    if row.next_at is None:  # though it is due
+    if row.next_at is None or moments.is_none(row.next_at):  # though it is due
         raise errors.BadSchedule(why="its next firing is at no moment that can be read")
     plan = schedules.decide(schedules.parse(row.schedule), run_at=row.next_at, now=now, policy=policy)
     wanted = [_firing(row.function, row.args, name=row.name, fire_at=moment) for moment in plan.fire]
@@ -301,8 +302,10 @@ def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime
 
 def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:
     schedule = schedules.parse(cron.schedule)
-    if cron.next_at is None or cron.next_at > now:
-        return cron.next_at or schedule.first(now=now)
+    if cron.next_at is None or moments.is_none(cron.next_at):
+        return schedule.first(now=now)
+    if cron.next_at > now:
+        return cron.next_at
     [last] = schedule.latest(start=cron.next_at, end=now, most=1)[1]
     return schedule.after(last)
 
