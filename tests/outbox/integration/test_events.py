@@ -235,6 +235,17 @@ class TestACallback:
         assert Callback.objects.count() == 5
         assert all(one.secrets.count() == 1 for one in Endpoint.objects.all())
 
+    @pytest.mark.parametrize("is_somebodys", [True, False])
+    def test_is_one_of_so_many_of_an_operator_too_and_of_nobody(self, settings: Settings, is_somebodys: bool) -> None:
+        settings.OUTBOX = {**settings.OUTBOX, "ENDPOINTS_PER_OWNER": 1}
+        farm.kind()
+        owner = User.objects.create_superuser("root") if is_somebodys else None
+        for n in range(50):
+            endpoint(f"https://hooks.example/{n}", owner=owner, is_callback=True)
+        farm.submit(1, owner=owner, callback_url="https://hooks.example/49")
+        with pytest.raises(outbox.OutboxError, match="There are 50 endpoints"):
+            farm.submit(1, owner=owner, callback_url="https://hooks.example/50")
+
     @pytest.mark.parametrize("url", ["https://other.example/", "http://127.0.0.1/", "ftp://hooks.example/"])
     def test_to_a_host_that_is_not_allowed_stores_nothing(self, url: str) -> None:
         farm.kind()
