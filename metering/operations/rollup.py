@@ -33,6 +33,7 @@ _CHUNK: Final = timedelta(hours=6)  # of what ended, in one transaction
 BUDGET_S: Final = 5.0  # for chunks, in one run
 _AT_ONCE: Final = 500  # jobs that are settled afterwards, or budgets that are folded, in one transaction
 _MOST_BATCHES: Final = 100  # in one run
+_READINGS: Final = 5000  # looked at in one transaction: some ten milliseconds
 # How far the order of ids of attempts may differ from that of their times, as in jobs.queries.rollups.
 _DISORDER: Final = timedelta(minutes=1)
 MOST_ROWS: Final = 1000  # of a person in a day, from which on models are counted as one
@@ -56,7 +57,9 @@ def roll_up() -> int:
 def forget() -> None:
     """Delete settlements of budgets, and readings of jobs, that are deleted."""
     Settlement.objects.exclude(budget_id__in=Budget.objects.values("pk")).delete()
-    statements.load("metering", "forget_readings").run()
+    last: dict[str, int] = {"job_id": 0, "fence": 0}
+    while rows := statements.load("metering", "forget_readings").run(last | {"limit": _READINGS}):
+        last = rows[0]._asdict()
 
 
 def _settle_left_over(limit: int, skip: int) -> int:

@@ -121,6 +121,20 @@ class TestADay:
         assert not Reading.objects.exists()
 
 
+class TestReadings:
+    def test_of_jobs_that_are_gone_are_deleted_a_bounded_number_at_once(
+        self, ada: User, work_kind: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(rollup, "_READINGS", 2)
+        [job] = farm.submit(1, owner=ada)
+        for job_id, fence in ((job.pk - 1, 1), (job.pk, 1), (job.pk, 2), (job.pk + 1, 1), (job.pk + 1, 2)):
+            Reading.objects.create(job_id=job_id, fence=fence, model="m", tokens_in=1, tokens_out=1, cost=0)
+        with CaptureQueriesContext(connection) as seen:
+            metering.forget()
+        assert sum("DELETE FROM metering_reading" in query["sql"] for query in seen.captured_queries) == 4
+        assert list(Reading.objects.values_list("job_id", "fence")) == [(job.pk, 1), (job.pk, 2)]
+
+
 class TestUsageOfAJob:
     def test_is_that_of_all_its_attempts(self, ada: User) -> None:
         budgets.price(into=1000, out=2000)
