@@ -24,7 +24,7 @@ from scheduling.queries import functions
 from scheduling.queries.functions import Ending, Holder
 
 log = logging.getLogger(__name__)
-_LONGEST_REASON = 300  # characters
+_HALF_A_REASON = 145  # characters: what fails says at the end what it was, as often as at the beginning
 _MOST_ASIDE = 100  # in one run that is bounded: each is a traceback in the log
 _SMALLER = 8  # times, after a batch that failed: one of 500 is found in four
 _LONGEST_ERROR = 10_000  # characters; of a traceback ten times that
@@ -201,7 +201,9 @@ def in_batches(
 
 
 def reason_of(error: Exception) -> str:
-    """Why something failed, as one short line that PostgreSQL stores; a refusal is a sentence without its class."""
+    """Why something failed, as one line that PostgreSQL stores, its middle left out where it is long; a refusal is a
+    sentence without its class."""
     line = " ".join((failed(error).error or "").split())
     sentence = line.removeprefix(f"{type(error).__name__}: ") if isinstance(error, Refusal) else line
-    return sentence[:_LONGEST_REASON]
+    is_short = len(sentence) <= 2 * _HALF_A_REASON
+    return sentence if is_short else f"{sentence[:_HALF_A_REASON]} [...] {sentence[-_HALF_A_REASON:]}"

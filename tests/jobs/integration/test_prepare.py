@@ -137,6 +137,17 @@ class TestPrepare:
         assert [error.startswith("the farm could not prepare it: ") for error in errors] == [True, True]
         assert "preparing jobs of the kind work failed" in caplog.text
 
+    def test_that_fails_with_a_long_sentence_shows_its_beginning_and_its_end(
+        self, app: App, kind: Callable[..., None]
+    ) -> None:
+        kind(max_attempts=1)
+        [job] = farm.submit(1)
+        app.says = {0: ValueError(f"the first word {'x' * 1000} the last word")}
+        assert operations.claim(farm.worker(), limit=1) == []
+        error = Attempt.objects.get(job=job).error
+        assert ("the first word" in error, error.endswith("the last word")) == (True, True)
+        assert len(error) < 350
+
     def test_gives_a_slot_back_that_its_job_did_not_need(self, app: App, kind: Callable[..., None]) -> None:
         kind()
         operations.set_ceiling("work", 1)
