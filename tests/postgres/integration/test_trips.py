@@ -1,6 +1,7 @@
 """Statements that go to the server together."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from django.db import (
 from django.db.transaction import TransactionManagementError
 
 from postgres import statements
+from postgres.backend import moments
+from postgres.backend.moments import FIRST, LAST
 from postgres.statements import Statement
 from tests import wire
 
@@ -176,6 +179,21 @@ class TestStatementsTogether:
             statements.together([(INSERT, {"id": 1}), (own, {}), (COUNT, {})])
         connection.close()
         assert things_there() == 0
+
+    @pytest.mark.parametrize(
+        ("moment", "shown"),
+        [("infinity", LAST), ("-infinity", FIRST), ("0044-03-15 12:00 BC", FIRST), ("20000-01-01", LAST)],
+    )
+    def test_read_a_moment_that_python_has_not_as_one_at_its_calendars_end(self, moment: str, shown: datetime) -> None:
+        whole = datetime(2024, 5, 6, 7, 8, 9, 500000, tzinfo=UTC)
+        rows = Statement(name="x", sql="SELECT %(moment)s::timestamptz AS moment, %(whole)s::timestamptz AS whole")
+        for _ in range(2):
+            [[row]] = statements.together([(rows, {"moment": moment, "whole": whole})])
+            assert tuple(row) == (shown, whole)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT %s::timestamptz, %s::timestamptz", [moment, whole])
+            assert cursor.fetchone() == (shown, whole)
+        assert moments.is_none(shown) > moments.is_none(whole)
 
     def test_lacking_a_parameter_raise_before_anything_is_sent(self) -> None:
         with pytest.raises(Exception, match="a parameter is missing: 'n'"):
