@@ -23,6 +23,7 @@ from observing import fields
 
 Leases = dict[int, Lease]
 LOST = "lease_lost"
+MOST_BY_LOOP = 100_000  # characters of output at once: to check and to encode a megabyte takes one to two milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +119,12 @@ def write(key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
 
 
 async def write_by_loop(key: str, calls: Sequence[Call]) -> list[Performed | Refusal] | None:
-    """`write` without a thread; None: it takes one, since something is to be read or refused."""
+    """`write` without a thread; None: it takes one, since it is much, or something is to be read or refused."""
     worker = operations.remembered(key)
     read = [refusal.value_or_refusal(verbs.piece, *piece) for piece in _pieces(calls)]
     pieces = [piece for piece in read if isinstance(piece, Piece)]
-    if worker is None or len(pieces) < len(read):
+    size = sum(len(piece.text) for piece in pieces)
+    if worker is None or len(pieces) < len(read) or size > MOST_BY_LOOP:
         return None
     numbers = await operations.write_outputs_by_loop(worker, pieces)
     return None if numbers is None else _written(calls, [answers.Written(next_seq=number) for number in numbers])

@@ -107,6 +107,16 @@ async def test_pieces_are_stored_and_shown_without_a_thread(transactional_db: No
         assert [text for _, text in await connections.run(stored)] == ["a\n", "one\n", "two\n", "three\n"]
 
 
+async def test_pieces_that_are_large_together_are_left_to_a_thread(transactional_db: None) -> None:
+    async with holding() as holder:
+        half = "x" * (sessions.MOST_BY_LOOP // 2)
+        large = [holder.call(1, 0, half), holder.call(2, 0, half + "x")]
+        assert await holder.write(*large) is None
+        assert len(await connections.run(stored)) == 1
+        assert numbers(await holder.write_by_thread(*large)) == [1, 1]
+        assert numbers(await holder.write(holder.call(1, 1, half), holder.call(2, 1, half))) == [2, 2]
+
+
 async def test_the_same_piece_again_is_stored_once(transactional_db: None) -> None:
     async with holding() as holder:
         assert numbers(await holder.write(holder.call(1, 0))) == numbers(await holder.write(holder.call(1, 0))) == [1]
