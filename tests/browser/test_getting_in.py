@@ -135,6 +135,8 @@ class TestApiTokens:
         page = visit("/accounts/", by=boss, viewport={"width": 1280, "height": 800})
         tokens, heading = page.locator("#tokens"), page.get_by_role("heading", name="API tokens", exact=True)
         assert tokens.evaluate("card => card.scrollWidth - card.clientWidth") == 0
+        right = "(row) => row.lastElementChild.getBoundingClientRect().right"
+        assert tokens.locator("thead tr").evaluate(right) == tokens.locator("tbody tr").evaluate(right)
         page.set_viewport_size({"width": 900, "height": 800})
         before = heading.bounding_box()
         assert tokens.evaluate("card => { card.scrollLeft = 90; return card.scrollLeft; }") == 90
