@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from django.conf import settings
+
 CODE: Final = Path(__file__).resolve().parents[1]
 """The folder that holds every package of the farm: a checkout, or the site-packages of an environment."""
 
@@ -32,3 +34,13 @@ def importable() -> dict[str, str]:
     """Return the variables by which Python finds our packages: those of a checkout lie in no folder that it knows."""
     known = os.environ.get("PYTHONPATH", "")
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(CODE), known]))} if IS_CHECKOUT else {}
+
+
+def url_file() -> Path:
+    """Return the file in which a farm notes where it listens, as long as it runs."""
+    return Path(settings.JOBFARM_DATA, "farm.url")
+
+
+def own_url() -> str:
+    """Return where the farm of this folder listens; if none runs there, where its parts do by themselves."""
+    return url_file().read_text() if url_file().is_file() else f"http://127.0.0.1:{settings.PORT}"

@@ -27,7 +27,6 @@ JOBFARM_DATA: Path = _ENV["JOBFARM_DATA"]
 PORT: int = _ENV["PORT"]  # of the web server
 WEB_PROCESSES: int = _ENV["WEB_PROCESSES"]
 JOBFARM_URL: str = _ENV["JOBFARM_URL"].rstrip("/")  # where people find this farm; empty: nobody says
-_OWN_URL = JOBFARM_URL or f"http://127.0.0.1:{PORT}"
 
 
 def _own_secret() -> str:
@@ -292,10 +291,10 @@ Q_CLUSTER: dict[str, Any] = {
     "ALT_CLUSTERS": {"mutations": {"scheduler": False}},
 }  # fmt: skip
 
-# Where this farm answers, for test deliveries; and as receivers of several farms see it (ce-source).
-WEBHOOKS = _group("WEBHOOKS_", OWN_URL=_OWN_URL)
+WEBHOOKS = _group("WEBHOOKS_")
 METERING = _group("METERING_")
-OUTBOX = _group("OUTBOX_", ENDPOINTS_PER_OWNER=20, SOURCE=_OWN_URL)
+# SOURCE: this farm, as receivers of several see it (ce-source).
+OUTBOX = _group("OUTBOX_", ENDPOINTS_PER_OWNER=20, SOURCE=JOBFARM_URL or f"http://127.0.0.1:{PORT}")
 # OpenAI-compatible servers whose models are listed every night: addresses that /models is added to, comma between.
 # A key for all of them, if they need one, is LLM_API_KEY.
 LLM_SERVERS = _ENV["LLM_SERVERS"]

@@ -150,7 +150,7 @@ def _correct(own_url: str | None) -> None:
     from django.conf import settings
 
     if settings.configured and own_url:
-        settings.JOBFARM_URL = settings.WEBHOOKS["OWN_URL"] = settings.OUTBOX["SOURCE"] = own_url
+        settings.JOBFARM_URL = settings.OUTBOX["SOURCE"] = own_url
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import gc, sys
 print("django.contrib.admin" in sys.modules)
 import jobfarm.asgi
 from django.conf import settings
-print(settings.JOBFARM["LEASE_S"], settings.JOBFARM["HEARTBEAT_S"], settings.WEBHOOKS["OWN_URL"])
+print(settings.JOBFARM["LEASE_S"], settings.JOBFARM["HEARTBEAT_S"], settings.JOBFARM_URL)
 """
 
 

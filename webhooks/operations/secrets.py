@@ -23,6 +23,7 @@ from django.db.models.functions import Now
 
 from accounts.domain import hashed
 from core import audit
+from core.commands import own_url
 from core.recent import Recent
 from core.refusal import existing
 from core.sealing import CannotUnseal, Sealer
@@ -183,7 +184,7 @@ def send(
     """Sign these bytes as the sender would and post them to the source's address; what that answered.
 
     `event_type` matters where the sender names it outside of the body: GitHub in a header, Confluence in the address.
-    `base_url` is where the farm answers (settings.WEBHOOKS["OWN_URL"]). Raises NoSecret, CannotOpen,
+    `base_url` is where the farm answers (JOBFARM_URL, else where it listens). Raises NoSecret, CannotOpen,
     BadEnvelope (no header holds the type), and Undeliverable when nothing answers there.
     """
     import httpx  # noqa: PLC0415 (0.1 s, which no process need spend when it starts)
@@ -193,7 +194,7 @@ def send(
     headers = signed_headers(
         source, body, secret=secret, event_type=event_type, delivery_id=message_id, now=clock.now()
     )
-    url = f"{base_url or settings.WEBHOOKS['OWN_URL']}".rstrip("/") + configs.CONFIGS[source].path
+    url = f"{base_url or settings.JOBFARM_URL or own_url()}".rstrip("/") + configs.CONFIGS[source].path
     params = {"event": event_type} if source is Source.CONFLUENCE and event_type else None
     try:
         answer = httpx.post(url, content=body, headers=headers, params=params, timeout=_TIMEOUT_S, trust_env=False)

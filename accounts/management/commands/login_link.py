@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts import operations
 from accounts.management import add_person
+from core.commands import own_url
 
 
 class Command(BaseCommand):
@@ -19,8 +19,7 @@ class Command(BaseCommand):
         parser.add_argument("--minutes", type=float, default=operations.DAY_MIN, help=minutes_help)
         factor_help = "Take their second factors away: of a lost device."
         parser.add_argument("--without-second-factor", action="store_true", help=factor_help)
-        here = f"http://127.0.0.1:{settings.PORT}"
-        parser.add_argument("--url", default=here, help="How people reach this site (%(default)s).")
+        parser.add_argument("--url", default=own_url(), help="How people reach this site (%(default)s).")
 
     def handle(self, *, person: User, **options: Any) -> None:
         minutes: float = options["minutes"]

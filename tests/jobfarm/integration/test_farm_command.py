@@ -240,6 +240,7 @@ class TestFarm:
         assert set(before) == {"web", "janitor", *CLUSTERS, "worker"}
         files = {resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] for pid in before.values()}
         assert files == {most_files()}
+        assert farm.manage("login_link", "admin").startswith(farm.url), "whatever PORT is there"
         assert bool(farm.complaint) is (os.geteuid() == 0), "pytest's folders are closed to others"
         until(farm.is_complete, "the clusters report")
         for name in ("web", CLUSTERS[0]):
@@ -253,7 +254,7 @@ class TestFarm:
         assert "WriteOutsideMutation" in ended, "whoever starts a farm like that develops: its guards are on"
         assert farm.signal(signal.SIGINT) == 0
         assert farm.left_running() == []
-        assert not (farm.data / "farm.json").exists()
+        assert {"farm.json", "farm.url"}.isdisjoint(path.name for path in farm.data.iterdir())
         written = farm_calls.read(history)
         assert checking.faults(written) == []
         assert {call.job for call in written.calls if (call.call, call.answer) == ("finish", "success")} == {1, 2, 3}

@@ -187,7 +187,7 @@ class TestATestDelivery:
         for source in Source:
             operations.add(source)
         with serve() as server:
-            settings.WEBHOOKS = {**settings.WEBHOOKS, "OWN_URL": server.url}
+            settings.JOBFARM_URL = server.url
             for source in Source:
                 event_type, body = sample(source, now=clock.now(), token=source)
                 page = operator.post(f"/inbox/sources/{source}/send/", {"event": event_type, "body": body}, follow=True)
@@ -212,7 +212,7 @@ class TestATestDelivery:
         with socket.socket() as closed:  # bound and not listening: connections are refused
             closed.bind(("127.0.0.1", 0))
             own = f"http://127.0.0.1:{closed.getsockname()[1]}"
-            settings.WEBHOOKS = {**settings.WEBHOOKS, "OWN_URL": own}
+            settings.JOBFARM_URL = own
             answer = operator.post(f"{SOURCE}send/", {"event": "ping", "body": '{"kept": "what was written"}'})
         page = answer.content.decode()
         assert answer.status_code == 422

@@ -45,7 +45,7 @@ class Command(BaseCommand):
         parser.add_argument("event", help="its type, which GitHub and Confluence name outside the body")
         parser.add_argument("file", help="the body, byte for byte; - reads it from standard input")
         parser.add_argument("--id", dest="delivery_id", help="the delivery id (a new one)")
-        parser.add_argument("--url", dest="base_url", help="where the farm answers (JOBFARM_URL)")
+        parser.add_argument("--url", dest="base_url", help="where the farm answers (JOBFARM_URL, or its port)")
 
     def _add_secret(self, actions: Any) -> None:
         for action, description in (
@@ -107,7 +107,8 @@ class Command(BaseCommand):
         self.stdout.write(token)
 
     def _token_revoke(self, *, sandbox: str, **_: Any) -> None:
-        count = operations.revoke_tokens(sandbox)
+        if not (count := operations.revoke_tokens(sandbox)):
+            raise CommandError(f"{sandbox} has no token that is live.")
         self.stdout.write(f"{count} token{'' if count == 1 else 's'} of {sandbox} revoked.")
 
     def _print_secret(self, row: Any, secret: str, *, is_supplied: bool) -> None:
