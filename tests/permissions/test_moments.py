@@ -20,7 +20,7 @@ _OF_ACCESS = ("django_session", "auth_user", "accounts_apitoken", "account_email
 def _spoil(moment: str) -> int:
     """Write this into every column of moments that takes it; how many did."""
     fields = [
-        (model._meta.db_table, field.column)
+        (model._meta.db_table, str(field.column))
         for model in apps.get_models(include_auto_created=True)
         for field in model._meta.concrete_fields
         if isinstance(field, models.DateTimeField) and model._meta.db_table not in _OF_ACCESS
@@ -32,7 +32,7 @@ def _is_spoiled(name: str, column: str, moment: str) -> bool:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(f'UPDATE "{name}" SET "{column}" = %s WHERE "{column}" IS NOT NULL', [moment])
-            return cursor.rowcount > 0
+            return bool(cursor.rowcount)
     except DatabaseError:  # what a table refuses nobody writes there by hand either
         return False
 
