@@ -1,11 +1,11 @@
 """What people do with a flow as a whole."""
 
-import contextlib
 from typing import Final
 
 from django.contrib.auth.models import User
 
 from core import audit
+from core.refusal import Refusal
 from jobs.domain.flows import downstream
 from jobs.domain.states import ENDED, Status
 from jobs.errors import AlreadyRetried, NotAllowed, NotEnded, NotFound, StepNotEnded
@@ -32,7 +32,8 @@ def cancel(flow_id: int, *, by: User | None) -> int:
 
 def retry(flow_id: int, *, by: User | None, from_job: int | None = None) -> list[int]:
     """Try again, each in its place, the jobs of a flow that did not succeed by themselves and that `by` may act on, and
-    what was canceled for their sake; the new jobs that try the former. Raises NotFound, and as `submit.retry`.
+    what was canceled for their sake; the new jobs that try the former. One that is refused stays as it is, and the rest
+    goes on. Raises NotFound, and as `submit.retry` where nothing else is left.
 
     `from_job`: that ended job instead, and all that came after it, however they ended; the new jobs, whoever comes
     first first. What comes before is kept. Raises StepNotEnded for one of them that waits or runs, AlreadyRetried where
@@ -40,10 +41,16 @@ def retry(flow_id: int, *, by: User | None, from_job: int | None = None) -> list
     """
     if from_job is not None:
         return _retry_from(flow_id, from_job, by=by)
-    again: list[int] = []
+    again, refusals = list[int](), list[Refusal]()
     for job_id in flows.unhappy(flow_id, owner=_owner(flow_id, by=by)):
-        with contextlib.suppress(AlreadyRetried):
+        try:
             again.append(submit.retry(job_id, by=by, once=True).pk)
+        except AlreadyRetried:
+            continue
+        except Refusal as refusal:
+            refusals.append(refusal)
+    if refusals and not again:
+        raise refusals[0]
     return again
 
 
@@ -56,7 +63,7 @@ def _retry_from(flow_id: int, first: int, *, by: User | None) -> list[int]:
     after = flows.order(flow_id)
     ids = downstream(first, after)
     locked = bulks.lock_places([first, *ids])
-    if others := {*flows.holders(flows.places([first, *ids])).values()}.difference(ids):
+    if others := {*flows.holders(flows.places([first, *ids]).values()).values()}.difference(ids):
         raise AlreadyRetried(job=min(others))
     for living in sorted({*ids} - locked):
         raise StepNotEnded(job=living)

@@ -12,7 +12,7 @@ from jobs.domain.conflicts import BEHIND
 from jobs.domain.flows import Condition
 from jobs.domain.records import JobRecord
 from jobs.errors import InvalidValue, NotUnique, UnknownJob
-from jobs.models import Job
+from jobs.models import Job, Step
 from jobs.operations import endings
 from jobs.queries import flows as queries
 from jobs.queries import reads
@@ -106,7 +106,7 @@ def again(jobs: Sequence[Job], records: Sequence[JobRecord]) -> list[JobRecord]:
         return [*records]
     locked = queries.lock_after(steps.keys())  # while `jobs` were read their flow may have become another one
     edges = queries.after(steps)
-    places = {pk: one.place_id for pk, one in queries.steps({e.after_id for of in edges.values() for e in of}).items()}
+    places = queries.places({edge.after_id for of in edges.values() for edge in of})
     own = {steps[job.pk].place_id: n for n, job in enumerate(jobs) if job.pk in steps}
     holders = queries.holders(set(places.values()) - own.keys())
     made: list[JobRecord] = []
@@ -122,8 +122,30 @@ def again(jobs: Sequence[Job], records: Sequence[JobRecord]) -> list[JobRecord]:
 
 
 def canceled_for(job: Job) -> list[Job]:
-    """What was canceled for the sake of this ended job, and is submitted again with it: locked."""
-    return queries.canceled_for(job.pk) if job.flow_id is not None else []
+    """What was canceled for the sake of this ended job, and is submitted again with it: locked. What comes after
+    others that did not succeed comes with the last of those instead: it would be canceled for them at once."""
+    canceled = queries.canceled_for(job.pk) if job.flow_id is not None else []
+    if not canceled:
+        return []
+    edges = queries.after([one.pk for one in canceled])
+    places = queries.places([job.pk, *edges, *(edge.after_id for of in edges.values() for edge in of)])
+    unhappy = queries.unhappy_holders({*places.values()})
+    again, causes = {places[job.pk]}, dict[int, int]()
+    for pk, of in edges.items():
+        before = {places.get(edge.after_id, 0) for edge in of if edge.condition == Condition.SUCCESS} - again
+        if stand := [unhappy[place] for place in before & unhappy.keys()]:
+            last = max(stand, key=lambda step: (step.depth, step.pk))
+            causes[pk] = causes.get(last.pk) or _root(last)
+        else:
+            again.add(places[pk])
+    queries.note_canceled(causes)
+    return [one for one in canceled if one.pk not in causes]
+
+
+def _root(step: Step) -> int:
+    """For whose sake what comes after this one is canceled (sql/released.sql)."""
+    cause = step.canceled_for_id
+    return step.pk if cause is None or cause == step.parent_id else cause
 
 
 def _is_part(record: JobRecord) -> bool:

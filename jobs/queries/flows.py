@@ -163,9 +163,9 @@ def steps(job_ids: Collection[int]) -> dict[int, Step]:
     return Step.objects.in_bulk(list(job_ids))
 
 
-def places(job_ids: Collection[int]) -> list[int]:
+def places(job_ids: Collection[int]) -> dict[int, int]:
     """The places that these jobs have or had."""
-    return [*Step.objects.filter(pk__in=list(job_ids)).values_list("place_id", flat=True)]
+    return dict(Step.objects.filter(pk__in=list(job_ids)).values_list("pk", "place_id"))
 
 
 def after(job_ids: Collection[int]) -> dict[int, list[Edge]]:
@@ -206,6 +206,17 @@ def canceled_for(job_id: int) -> list[Job]:
     ids = [step.pk for step in steps if newest[step.place_id] == step.pk]
     jobs = Job.objects.whole().in_bulk(ids)
     return [jobs[one] for one in ids if one in jobs]
+
+
+def unhappy_holders(place_ids: Collection[int]) -> dict[int, Step]:
+    """By place who has it now, where that ended without success: locked, for nobody else tries them again meanwhile."""
+
+    def read() -> dict[int, Step]:
+        jobs = Job.objects.ended(*(ENDED - {Status.SUCCESS})).select_related("step")
+        return {job.step.place_id: job.step for job in jobs.filter(pk__in=[*holders(place_ids).values()])}
+
+    bulks.lock_places([step.pk for step in read().values()])
+    return read()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,9 +269,15 @@ def living(flow_id: int, *, owner: User | None) -> list[int]:
 
 
 def unhappy(flow_id: int, *, owner: User | None) -> list[int]:
-    """Those that have their places, and did not succeed by themselves, whoever comes first first."""
+    """Those that have their places and did not succeed, whoever comes first first: not what comes again with who has
+    a place (`canceled_for`), nor canceled children."""
     jobs = Job.objects.filter(flow_id=flow_id).select_related("step")
-    newest = dict(jobs.order_by("pk").values_list("step__place_id", "pk"))
-    ended = jobs.ended(*(ENDED - {Status.SUCCESS})).filter(step__canceled_for=None).order_by("step__depth", "pk")
+    newest = {*dict(jobs.order_by("pk").values_list("step__place_id", "pk")).values()}
+    ended = jobs.ended(*(ENDED - {Status.SUCCESS})).order_by("step__depth", "pk")
     ended = ended if owner is None else ended.filter(owner=owner)
-    return [job.pk for job in ended if newest[job.step.place_id] == job.pk]
+    return [job.pk for job in ended if job.pk in newest and not _comes_with_another(job.step, newest)]
+
+
+def _comes_with_another(step: Step, newest: Collection[int]) -> bool:
+    cause = step.canceled_for_id
+    return cause is not None and (cause in newest or cause == step.parent_id)
