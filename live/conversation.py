@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -286,15 +287,15 @@ class Conversation:
 
     def _rights_changed(self, topics: set[str]) -> None:
         if RECONNECTED in topics:
-            self._recheck_in(_RECHECK_SPREAD_S * self._hub.rng.random())
+            self._recheck_in(_RECHECK_SPREAD_S * self._hub.rng.random(), at_latest=self._recheck_at)
         else:
             self._recheck_at = self._loop.time()
             self._send_queue.hold()
         if self._pause is not None and not self._pause.expired():
             self._pause.reschedule(self._recheck_at)
 
-    def _recheck_in(self, seconds: float) -> None:
-        self._recheck_at = self._loop.time() + seconds * self._hub.rng.uniform(0.8, 1.2)
+    def _recheck_in(self, seconds: float, *, at_latest: float = math.inf) -> None:
+        self._recheck_at = min(at_latest, self._loop.time() + seconds * self._hub.rng.uniform(0.8, 1.2))
 
     async def _send_text(self, text: str) -> None:
         async with self._sending:  # two tasks send, and a socket takes one message at a time

@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from live import hub, operations
+from live import RECONNECTED, hub, operations
 from live.feeds import Feed, StateFeed
 from postgres import connections
 from tests.live.edges.page import Page
@@ -146,6 +146,23 @@ class TestRightsThatAreTakenAway:
         await loses(user, group_id)
         let_one_verdict_go()
         await eventually(lambda: verdicts.count == 3)
+        assert not await page.has_message()
+        verdicts.may_go_on.set()
+        assert await page.hears() == {"gone": "a"}
+
+    async def test_while_they_are_asked_again_are_asked_once_more_though_messages_were_lost_since(
+        self, pages: type[Page]
+    ) -> None:
+        group_id, user, page = await shown_group(pages)
+        verdicts.may_go_on.clear()
+        async with notified(f"share:{group_id}"):
+            await connections.run(operations.touch, f"share:{group_id}")
+        await eventually(lambda: verdicts.count == 2)  # it has read that she still is a member
+        await is_renamed(group_id, "closed, changed")
+        await loses(user, group_id)
+        hub.current().notify({RECONNECTED})
+        let_one_verdict_go()
+        await eventually(lambda: verdicts.count == 3, within_s=3)
         assert not await page.has_message()
         verdicts.may_go_on.set()
         assert await page.hears() == {"gone": "a"}
