@@ -51,6 +51,12 @@ def revoke_view_token(token_id: int, *, by: User) -> None:
     live.touch(f"user:{by.pk}")
 
 
+def revoke_view_tokens_of(owner: User) -> None:
+    """Make all of them worthless, of somebody whose account is another person's now."""
+    if ViewToken.objects.filter(by=owner).delete()[0]:
+        live.touch(f"user:{owner.pk}")
+
+
 def view_token(key: str) -> ViewToken:
     """The token with this key, with who made it. Raises InvalidViewToken."""
     tokens = ViewToken.objects.select_related("by").filter(by__is_active=True, expires_at__gt=clock.now())

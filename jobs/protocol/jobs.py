@@ -148,7 +148,7 @@ def in_list(job: models.Job) -> JobInList:
 
 # What a view token does not show: what was asked, by whom, and who works on it.
 _NOT_IN_VIEWS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("owner", "group", "worker", "unique_key", "payload", "checkpoint")),
+    **dict.fromkeys(("owner", "group", "worker", "unique_key", "concurrency_key", "payload", "checkpoint")),
     **dict.fromkeys(("flow", "name", "canceled_for")),
     **dict.fromkeys(("files", "inputs", "attempts", "after"), ()), "requires": {}, "prefers": {},
 }  # fmt: skip

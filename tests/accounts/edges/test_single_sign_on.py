@@ -15,6 +15,7 @@ from pytest_django import Settings
 
 from accounts import operations
 from accounts.models import AuditEvent, MemberGroup
+from jobs import operations as jobs
 from tests import farm
 from tests.accounts.edges import provider as providers
 from tests.accounts.edges.provider import Provider, path_of
@@ -214,10 +215,12 @@ class TestAnAddressThatSomebodyHas:
         _, key = operations.create_token(trap, name="trap")
         link = operations.one_time_link(trap)
         worker, hook = farm.worker("trap", owner=trap), endpoint(owner=trap)
+        _, view = jobs.create_view_token(by=trap, tag="nightly", expires_in_s=900)
         assert come(provider).session[SESSION_KEY] == str(trap.pk)
         trap.refresh_from_db()
         assert (trap.check_password(farm.PASSWORD), Authenticator.objects.count()) == (False, 0)
         assert status_of(key) == 401
+        assert Client().get("/api/v1/jobs", {"token": view}).status_code == 401
         assert Client().post(link).status_code == 410
         worker.refresh_from_db()
         hook.refresh_from_db()

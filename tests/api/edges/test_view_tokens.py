@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.db.models.functions import Now
 
+from accounts import operations as accounts
 from jobs import operations
 from jobs.models import ViewToken
 from tests import farm
@@ -24,6 +25,7 @@ HIDDEN = (
     "worker",
     "group",
     "unique_key",
+    "concurrency_key",
     "files",
     "inputs",
     "attempts",
@@ -57,7 +59,7 @@ def stranger(server: Server) -> httpx.Client:
 def test_one_for_a_job_shows_that_job_its_output_and_its_events_alone(
     make: Make, stranger: httpx.Client, crew: callers.Crew, ada: User
 ) -> None:
-    shown, other = submit(ada, "nightly", unique_key="secret"), submit(ada, "nightly")
+    shown, other = submit(ada, "nightly", unique_key="secret", concurrency_key="secret"), submit(ada, "nightly")
     token = {"token": make(job=shown)}
     claimed = crew.claim_one()
     crew.post(f"jobs/{shown}/checkpoint", lease=claimed["lease"], value="secret")
@@ -133,6 +135,14 @@ def test_it_opens_nothing_else(
         header = stranger.request(method, path.format(job=job), headers=callers.bearer(token), json=body)
         assert header.status_code == 401
     assert farm.status(job) == "pending"
+
+
+@pytest.mark.parametrize("scopes", [["operate"], ["submit", "operate"]])
+def test_a_token_that_may_not_read_makes_none(server: Server, ada: User, scopes: list[str]) -> None:
+    _, token = accounts.create_token(ada, name="ci", scopes=scopes)
+    made = httpx.post(f"{server.url}/api/v1/view-tokens", json={"tag": "a"}, headers=callers.bearer(token))
+    assert (made.status_code, made.json()["error"], made.json()["scope"]) == (403, "insufficient_scope", "read")
+    assert not ViewToken.objects.exists()
 
 
 def test_its_streams_end_when_it_is_revoked(
