@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from argparse import ArgumentParser
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -103,7 +104,7 @@ def watch(stop: threading.Event, reports: Reports) -> None:
             reports.begin()
             pause = _round(reports)
             if time.monotonic() >= tend_at:
-                operations.tend_lanes(between=reports.report)
+                operations.tend_lanes(between=between(reports))
                 tend_at = time.monotonic() + settings.JOBFARM["JANITOR_S"]
         except (DatabaseError, InterfaceError) as error:
             numbers.JANITOR_ERRORS.inc()
@@ -111,6 +112,20 @@ def watch(stop: threading.Event, reports: Reports) -> None:
             connections.close_all()
             pause = 1.0
         stop.wait(pause)
+
+
+def between(reports: Reports) -> Callable[[], None]:
+    """What is done between the steps of work that may take long: leases run out meanwhile as ever."""
+    look_at = time.monotonic() + settings.JOBFARM["JANITOR_S"]
+
+    def look() -> None:
+        nonlocal look_at
+        reports.report()
+        if time.monotonic() >= look_at:
+            _round(reports)
+            look_at = time.monotonic() + settings.JOBFARM["JANITOR_S"]
+
+    return look
 
 
 def _round(reports: Reports) -> float:

@@ -10,11 +10,13 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import connection
 from django.db.models.functions import Now
+from pytest_django import Settings
 
 from jobs import kinds, operations
 from jobs.domain.hooks import Hooks
-from jobs.models import Job, Mark, Queue
-from jobs.operations import content, quotas
+from jobs.management.commands import janitor
+from jobs.models import Job, Mark, PausedOwner, Queue
+from jobs.operations import content, quotas, set_aside
 from jobs.operations.set_aside import ASIDE
 from tests import farm
 from tests.doctor import named_errors
@@ -165,3 +167,24 @@ class TestFiles:
             content.delete_files(names=names)  # after it tried all
         monkeypatch.undo()
         assert names[1] in operations.delete_orphaned_files(now=later)
+
+    def test_a_lease_that_runs_out_while_jobs_change_theirs_is_taken_back_meanwhile(
+        self, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        settings.JOBFARM = {**settings.JOBFARM, "JANITOR_S": 0.0}
+        monkeypatch.setattr(set_aside, "BATCH", 1)
+        farm.kind()
+        ada = farm.user("ada")
+        farm.submit(1)
+        lost = farm.claim_one(farm.worker())
+        farm.submit(5, owner=ada)
+        PausedOwner.objects.create(owner=ada)
+        farm.expire_lease(lost)
+        look, seen = janitor.between(janitor.Reports()), list[str]()
+
+        def between() -> None:
+            look()
+            seen.append(farm.status(lost))
+
+        operations.tend_lanes(between=between)
+        assert (len(seen) >= 5, seen[0]) == (True, "pending")
