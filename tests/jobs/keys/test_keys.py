@@ -197,6 +197,18 @@ def test_an_autoscaler_is_asked_for_no_worker_that_would_find_the_key_full(worke
     assert (queue.load.waiting, queue.load.running) == (0, 2)
 
 
+def test_an_autoscaler_is_asked_for_as_many_as_a_key_has_room_for_in_however_many_lanes(worker: Worker) -> None:
+    for priority in range(5):
+        submit(*"aab", priority=priority)
+    farm.kind("free", queue="work")
+    farm.submit(3, "free")
+    [queue] = scaling.queue_loads(queue="work")
+    assert queue.load.waiting == 2 + 2 + 3
+    operations.claim(worker, limit=1)
+    [queue] = scaling.queue_loads(queue="work")
+    assert (queue.load.waiting, queue.load.running) == (6, 1)
+
+
 class TestOverflow:
     def test_refuses(self) -> None:
         farm.kind(concurrency=1, concurrency_key="{account}", on_overflow="refuse")
