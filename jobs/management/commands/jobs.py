@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs import operations, queries
 from jobs.domain import labels
 from jobs.domain.states import ENDED, Status
-from jobs.errors import JobsError
+from jobs.errors import JobsError, NotFound
 from jobs.models import Job, with_status
 from jobs.queries import inputs, reads
 from postgres import connections
@@ -42,13 +42,23 @@ class Command(BaseCommand):
         verbs.add_parser("tail", help="follow its output until it ends").add_argument("job", type=int)
 
     def handle(self, *, verb: str, **options: Any) -> None:
-        try:
-            if verb in {"list", "tail"}:
-                getattr(self, f"_{verb}")(options)
-            for job_id in [] if verb in {"list", "tail"} else options["job"]:
-                self._show(job_id) if verb == "show" else self._change(verb, job_id, options.get("to", 0))
-        except (JobsError, RateLimitsError) as error:
-            raise CommandError(error.message) from None
+        """Do it; a job that is refused keeps none behind it from that, and is named at the end."""
+        refusals = list[str]()
+        for job_id in options["job"] if isinstance(options.get("job"), list) else [0]:
+            try:
+                self._do(verb, job_id, options)
+            except (JobsError, RateLimitsError) as error:
+                refusals.append(f"#{job_id}: {error.message}" if job_id else error.message)
+        if refusals:
+            raise CommandError("\n".join(refusals))
+
+    def _do(self, verb: str, job_id: int, options: dict[str, Any]) -> None:
+        if verb in {"list", "tail"}:
+            getattr(self, f"_{verb}")(options)
+        elif verb == "show":
+            self._show(job_id)
+        else:
+            self._change(verb, job_id, options.get("to", 0))
 
     def _list(self, options: dict[str, Any]) -> None:
         if options["limit"] < 1:
@@ -86,7 +96,7 @@ class Command(BaseCommand):
             case "retry_from":
                 flow_id = reads.operable(job_id, by=None).flow_id
                 if flow_id is None:
-                    raise CommandError(f"The job {job_id} is of no flow.")
+                    raise NotFound("It is of no flow.")
                 again = operations.flows.retry(flow_id, by=None, from_job=job_id)
                 came_to = f"retried as {', '.join(f'#{one}' for one in again)}"
             case "run_now":
