@@ -11,6 +11,7 @@ from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
@@ -94,7 +95,7 @@ def forget_second_factors(user: User, *, why: str = "of a lost device") -> int:
 def close_other_ways_in(user: User, address: str) -> None:
     """Leave one way into an account whose address a provider has just proved, unless it was proved here before: who
     wrote it into the account may have done so as a trap. Password and sessions, other addresses, accounts at providers,
-    second factors, API tokens and one-time links go, and its workers and endpoints end."""
+    second factors, API tokens and one-time links go, and its workers, endpoints and view tokens end."""
     if EmailAddress.objects.filter(user=user, email__iexact=address, verified=True).exists():
         return
     why = "of an address that nobody had proved"
@@ -200,7 +201,8 @@ def sign_up(user: User, *, guest: User | None = None) -> User:
 def person_of_proxy(name: str, *, email: str, groups: Iterable[str] | None) -> User:
     """Whom a proxy in front of this farm names, made if they are new; these groups of theirs are followed (None: it
     does not say). Raises InactiveUser."""
-    user = queries.called(name) or User.objects.create_user(name, email)
+    new = {"email": User.objects.normalize_email(email), "password": make_password(None)}
+    user = queries.called(name) or User.objects.get_or_create(username=name, defaults=new)[0]  # two windows at once
     if not user.is_active:
         raise InactiveUser(username=name)
     if groups is not None:

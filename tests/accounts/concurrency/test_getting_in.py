@@ -20,6 +20,13 @@ from tests.accounts.integration import people
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def test_whom_a_proxy_names_in_several_windows_at_once_is_one_person() -> None:
+    for n in range(5):
+        calls = [lambda: operations.person_of_proxy(f"ada{n}", email="", groups=None).pk] * 4  # noqa: B023 (called at once)
+        assert len({*farm.at_once(*calls)}) == 1
+    assert User.objects.count() == 5
+
+
 class TestSigningUp:
     def test_lets_as_many_in_as_the_farm_has_room_for(self) -> None:
         ratelimits.limit("sign-up", count=43)  # of 50: a few come back while the test runs, at 10 a minute
