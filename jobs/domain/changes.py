@@ -37,7 +37,7 @@ def event_id(moment: datetime) -> str:
 
 def since(event_id: str, *, now: datetime) -> datetime | None:
     """From when on a client that names this event has to be sent what happened; None: it is too long ago, or none."""
-    if not (event_id.isascii() and event_id.isdecimal() and len(event_id) < 16):
+    if not (event_id.isascii() and event_id.isdecimal() and len(event_id) < 15):
         return None
     moment = datetime.fromtimestamp(int(event_id) / 1000, UTC)
     return moment - MARGIN if now - BACK <= moment else None
