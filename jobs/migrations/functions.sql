@@ -766,6 +766,7 @@ DECLARE
     keys integer[] := '{}';  -- concurrency keys, and how many more of each may run (null: any number)
     key_rooms bigint[] := '{}';
     key_no integer;
+    full_keys integer[] := '{}';  -- of which no more may run: their lanes are passed over
     usual CONSTANT float8 := jobs_usual_run(of_queue);
     spare integer[];  -- places in `shares` of those with something due
     waits float8;
@@ -798,7 +799,7 @@ BEGIN
             SELECT one.place, due.served FROM unnest(shares) WITH ORDINALITY AS one (share, place) CROSS JOIN LATERAL (
                 SELECT head.served FROM jobs_mark AS head
                 WHERE head.queue = of_queue AND head.share <> 0 AND head.share = one.share AND head.priority = level
-                  AND head.at <= statement_timestamp()
+                  AND head.at <= statement_timestamp() AND (head.required_id = 0 OR head.required_id = ANY (mine))
                 ORDER BY head.share, head.priority, head.at LIMIT 1) AS due
         LOOP
             spare := spare || nth;
@@ -807,10 +808,11 @@ BEGIN
         OPEN idle FOR
             SELECT * FROM jobs_mark AS one
             WHERE one.queue = of_queue AND one.share <> 0 AND one.priority = level AND one.at <= statement_timestamp()
+              AND (one.required_id = 0 OR one.required_id = ANY (mine))
             ORDER BY one.priority DESC, one.served, one.at, one.id;
         FETCH idle INTO next_idle;
         WHILE amount < most LOOP
-            WHILE next_idle.share = ANY (shares) LOOP
+            WHILE next_idle.key_id = ANY (full_keys) OR next_idle.share = ANY (shares) LOOP
                 FETCH idle INTO next_idle;
             END LOOP;
             SELECT one.place INTO nth FROM unnest(spare) AS one (place)
@@ -828,16 +830,20 @@ BEGIN
             FOR mark IN
                 SELECT * FROM jobs_mark AS one
                 WHERE one.queue = of_queue AND one.share <> 0 AND one.share = shares[nth] AND one.priority = level
-                  AND one.at <= statement_timestamp()
+                  AND one.at <= statement_timestamp() AND (one.required_id = 0 OR one.required_id = ANY (mine))
                 ORDER BY one.share, one.priority, one.at
             LOOP
+                CONTINUE WHEN mark.key_id = ANY (full_keys);
                 key_no := array_position(keys, mark.key_id);
                 IF key_no IS NULL AND mark.key_id <> 0 THEN
                     keys := keys || mark.key_id;
                     key_rooms := key_rooms || jobs_key_room(mark.key_id);
                     key_no := cardinality(keys);
                 END IF;
-                CONTINUE WHEN key_rooms[key_no] = 0;
+                IF key_rooms[key_no] = 0 THEN
+                    full_keys := full_keys || mark.key_id;
+                    CONTINUE;
+                END IF;
                 lane_no := array_position(lanes, mark.lane_id);
                 SELECT one.id, one.run_at, one.tid INTO pick_id, pick_at, pick_tid FROM jobs_lock_first(
                     mark.lane_id, coalesce(times[lane_no], mark.at), coalesce(ids[lane_no], 0), jobs_takes_lane(

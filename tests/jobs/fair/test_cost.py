@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 
 from jobs import operations
@@ -15,6 +16,7 @@ from tests.rows import Sql
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MANY = 1000
+TENANTS = 300
 
 
 @pytest.fixture
@@ -60,6 +62,22 @@ def test_with_a_thousand_that_run_something_it_reads_them_and_few_that_wait(work
         cursor.execute("UPDATE jobs_live SET counted_in = 'work'")
     fill(MANY, 4)
     assert pages(worker, 1) < 8 * MANY
+
+
+@pytest.mark.parametrize("why", ["a label", "a key"])
+def test_what_a_worker_may_not_take_of_many_tenants_is_passed_over_as_it_is_read(worker: Worker, why: str) -> None:
+    """However many wait for a machine that it is not, or for a key that is full, it takes what it may at once."""
+    farm.kind("bound", queue="work", concurrency=1, concurrency_key="one")
+    people = User.objects.bulk_create([User(username=f"tenant-{n}") for n in range(TENANTS + 1)])
+    options: dict[str, Any] = {"requires": {"gpu": "yes"}} if why == "a label" else {"kind": "bound"}
+    operations.submit_many([farm.new_job(owner=person, **options) for person in people[1:]])
+    if why == "a key":
+        farm.claim_one(worker)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE) jobs_mark, jobs_lane, jobs_live, jobs_job, jobs_concurrencykey")
+    assert pages(worker, 1) < TENANTS
+    mine = operations.submit("work", {}, owner=people[0]).pk
+    assert farm.claim_one(worker).id == mine
 
 
 def test_a_claim_of_a_plain_queue_runs_nothing_of_it_whoever_shares_another(worker: Worker) -> None:
