@@ -58,9 +58,8 @@ def retried_in_bulk(ada: Any) -> None:
 
 def retried_by_the_api(flow_id: int, ada: Any, **headers: str) -> None:
     _, token = accounts.create_token(ada, name="t", scopes=["operate"])
-    sent = Client().post(
-        f"/api/v1/flows/{flow_id}/retry", "", "application/json", headers={"Authorization": f"Bearer {token}", **headers}
-    )
+    headers["Authorization"] = f"Bearer {token}"
+    sent = Client().post(f"/api/v1/flows/{flow_id}/retry", "", "application/json", headers=headers)
     assert (sent.status_code, len(sent.json()["jobs"])) == (200, PARTS)
 
 
