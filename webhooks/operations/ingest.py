@@ -18,7 +18,7 @@ from live import operations as live
 from postgres import transactions
 from scheduling.operations.functions import insert, new
 from webhooks.domain.deliveries import LONGEST, Source, Status, within
-from webhooks.errors import BadSignature, NoSecret
+from webhooks.errors import BadSignature, CannotOpen, NoSecret
 from webhooks.models import Secret
 from webhooks.operations import attempts, secrets
 from webhooks.operations.deliveries import drain_soon, text, touch
@@ -70,7 +70,13 @@ def verify(source: Source, request: Request, *, keys: Sequence[Key], now: dateti
 def verify_anew(source: Source, request: Request, *, now: datetime) -> Verified:
     if source is Source.SANDBOX_HOOKS and (token := _bearer(request.headers)):
         return Verified(key_id=0, sandbox=secrets.sandbox_of(token))
-    return verify(source, request, keys=secrets.read_keys(source), now=now)
+    keys, are_all = secrets.read_keys(source)
+    try:
+        return verify(source, request, keys=keys, now=now)
+    except (BadSignature, NoSecret):
+        if are_all:
+            raise
+        raise CannotOpen(source=source) from None  # it may be signed with that one: the sender is to come again
 
 
 def delivery(

@@ -55,14 +55,20 @@ def known_keys(source: Source) -> Sequence[Key] | None:
     return None if known is None else known.get(source, ())
 
 
-def read_keys(source: Source) -> Sequence[Key]:
-    """The keys of a source as the database has them now. Raises CannotOpen."""
+def read_keys(source: Source) -> tuple[Sequence[Key], bool]:
+    """The keys of a source as the database has them now, and whether those are all: one that cannot be opened is left
+    out, and keeps no other from opening what is its own."""
     with _reading:
         keys: dict[str, list[Key]] = {}
+        sealed = set[str]()
         for row in live_secrets():
-            keys.setdefault(row.source, []).append(Key(id=row.pk, secret=unseal(row.sealed, source=row.source)))
+            try:
+                key = Key(id=row.pk, secret=unseal(row.sealed, source=row.source))
+                keys.setdefault(row.source, []).append(key)
+            except CannotOpen:
+                sealed.add(row.source)
         _known.keep("", keys)
-        return keys.get(source, ())
+        return keys.get(source, ()), source not in sealed
 
 
 def add(source: Source, secret: str | None = None, *, name: str = "", by: User | None = None) -> tuple[Secret, str]:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from postgres import clock
+from tests.webhooks.edges.sender import signed
 from tests.webhooks.inbox.support import receive
 from webhooks.domain.deliveries import Source
-from webhooks.errors import BadSecret
+from webhooks.errors import BadSecret, CannotOpen
 from webhooks.models import Delivery, Secret
 from webhooks.operations import health, ingest, secrets
+from webhooks.sources.requests import Request, Verified
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -112,3 +114,19 @@ class TestSecrets:
         assert health().ready == (Source.GITHUB,)
         settings.SECRET_KEY_FALLBACKS = []
         assert health().unreadable == (Source.GITHUB,)
+
+    def test_that_cannot_be_opened_keep_no_other_from_opening_what_is_its_own(self, settings: Any) -> None:
+        """After another SECRET_KEY the first that was added again let in nobody until all of them were."""
+        old = {source: secrets.add(source)[1] for source in (Source.JIRA, Source.GITHUB)}
+        settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY = [], "another"
+        row, new = secrets.add(Source.GITHUB)
+
+        def sent(source: Source, secret: str) -> Verified:
+            given = signed(source, {"n": 1}, secret)
+            request = Request(headers={name.lower(): value for name, value in given.headers.items()}, body=given.body)
+            return ingest.verify_anew(source, request, now=clock.now())
+
+        assert sent(Source.GITHUB, new).key_id == row.pk
+        for source, secret in old.items():
+            with pytest.raises(CannotOpen):  # 503: the sender comes again
+                sent(source, secret)
