@@ -8,15 +8,17 @@ from functools import cache
 from typing import Any
 
 from django.contrib.postgres.search import SearchQuery
+from django.db import OperationalError, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Now
 
-from postgres import statements
+from postgres import statements, transactions
 from webhooks.domain.deliveries import ENDED_WELL, REPLAYABLE, Filter, Source, Status
 from webhooks.models import Delivery, Refusal
 
 Row = statements.Row
+LOCKED_MS = 200  # a count is over in a moment, an attempt may take its time
 SOURCES = [source.value for source in Source]  # all of them: indexes begin with the source
 
 
@@ -70,13 +72,21 @@ def keep(new: Sequence[NewDelivery]) -> list[Row]:
 
 
 def count_duplicates(new: Sequence[NewDelivery]) -> list[Row]:
-    """Count those that are there already; rows of `position` (from 1) `id row_pointer was comes_again source`."""
+    """Count those that are there already; rows of `position` (from 1) `id row_pointer was comes_again source`. One that
+    somebody processes for long is found, and not counted: all others of the batch would wait for that, too."""
     params = {
         "source": [one.source.value for one in new],
         "delivery_id": [one.delivery_id for one in new],
         "body_sha256": [one.body_sha256 for one in new],
     }
-    return statements.load("webhooks", "count_duplicates").run(params)
+    counting = statements.load("webhooks", "count_duplicates")
+    try:
+        with transaction.atomic(), transactions.waiting_at_most(LOCKED_MS):
+            return counting.run(params)
+    except OperationalError as error:
+        if not transactions.is_passing(error) or transactions.collided(error):
+            raise
+        return replace(counting, sql=counting.sql.replace("FOR UPDATE", "FOR UPDATE SKIP LOCKED")).run(params)
 
 
 def count_refusal(

@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import DataError, OperationalError, connection
+from django.db import DataError, OperationalError, connection, transaction
 
 from core.asgi import ClientGone
 from postgres import connections
-from tests.webhooks.inbox.support import new
+from tests import farm
+from tests.webhooks.inbox.support import new, receive
 from webhooks.domain.deliveries import Source
 from webhooks.errors import Busy, TooLarge, TooSlow
 from webhooks.http import admission, batches
@@ -20,6 +21,7 @@ from webhooks.http.batches import BatchWriter, Refusals
 from webhooks.models import Delivery, Refusal
 from webhooks.operations import Kept, Verdict, ingest, keep
 from webhooks.operations.ingest import Refused
+from webhooks.queries import inbox
 from webhooks.queries.inbox import NewDelivery
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -66,6 +68,19 @@ class TestBatches:
         kept = await put(BatchWriter(keep), given)
         assert isinstance(kept[2], DataError)
         assert [one.verdict for row_pointer, one in enumerate(kept) if row_pointer != 2] == [Verdict.RECEIVED] * 4
+
+    def test_wait_for_no_delivery_that_somebody_processes(self) -> None:
+        """Its handler takes long, and its sender sends it again: the deliveries of all others would wait for that."""
+        known = receive(delivery_id="known")
+
+        def again() -> list[Kept]:
+            return keep([new(delivery_id="known"), new(delivery_id="fresh")])
+
+        with transaction.atomic():
+            inbox.take(known.pk, row_pointer="(0,0)")
+            [kept] = farm.at_once(again)
+        assert kept[0] == Kept(verdict=Verdict.DUPLICATE, delivery=known.pk)
+        assert kept[1].verdict is Verdict.RECEIVED
 
     async def test_go_on_when_somebody_does_not_wait_for_the_answer(self) -> None:
         gatherer = BatchWriter(keep)
