@@ -40,6 +40,7 @@ _SESSION_VERBS = {
 }
 _ENDS = ("completed", "failed", "canceled", "timed_out")
 _ANOTHERS = "The session is that of another sandbox."
+_MOST_ITEMS = 10_000  # in one batch: 4 MiB of empty ones are two million rows
 _MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every request would fill the list
 
 
@@ -135,7 +136,10 @@ def completion(event: Event) -> None:
 @handles(_TELEMETRY, "batch")
 def telemetry(event: Event) -> None:
     """The invocations of a gateway, in one statement. Those that went wrong are worth a line."""
-    rows = [_measured(event, n, invocation) for n, invocation in enumerate(event.read().need_parts("items"))]
+    items = event.read().need_parts("items")
+    if len(items) > _MOST_ITEMS:
+        raise BadPayload(field="items", reason=f"at most {_MOST_ITEMS:,} of them, got {len(items):,}")
+    rows = [_measured(event, n, invocation) for n, invocation in enumerate(items)]
     SandboxTelemetry.objects.bulk_create(rows, ignore_conflicts=True)
     wrong = [row for row in rows if row.outcome not in {"ok", "canceled", ""}]
     emit(event, *map(_failure_line, wrong[:_MOST_LINES]))

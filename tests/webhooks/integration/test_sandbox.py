@@ -7,6 +7,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webhook_samples import RECEIVED, all_stored, changed, fields, line, lines, report, routed, stored, written
+from webhooks.errors import BadPayload
 from webhooks.models import Activity, SandboxSession, SandboxTelemetry
 from webhooks.models.resources import SandboxRun, SandboxToolUse
 
@@ -17,6 +18,13 @@ BEFORE = "sandbox-hook-events/PreToolUse.3.json"
 AFTER = "sandbox-hook-events/PostToolUse.3.json"
 FAILED = "sandbox-completion/sandbox.session.failed.1.json"
 FETCH = "sandbox-tail-telemetry/fetch.3.json"
+
+
+def test_a_batch_of_telemetry_of_more_than_ten_thousand_is_rejected() -> None:
+    """Four megabytes of empty invocations would be two million rows in one transaction, in front of all others."""
+    with pytest.raises(BadPayload, match="items: at most 10,000 of them, got 10,001"):
+        report(FETCH, body={"items": [{}] * 10_001})
+    assert not SandboxTelemetry.objects.exists()
 
 
 class TestSessions:
