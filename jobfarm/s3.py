@@ -1,5 +1,6 @@
 """The storage behind FILES_URL. A module of its own: who keeps files on disk does not load Amazon's library."""
 
+from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,12 @@ class Files(S3Storage):  # type: ignore[misc]  # django-storages ships no types
             super().delete(name)
         except (BotoCoreError, ClientError) as error:
             raise OSError(f"the file {name} could not be deleted: {error}") from error
+
+    def names_below(self, folder: str) -> Iterator[str]:
+        """The names of all files in a folder and those in it, a thousand by one request, and not one folder."""
+        prefix = f"{self._key(folder)}/"
+        for stored in self.bucket.objects.filter(Prefix=prefix):
+            yield f"{folder}/{stored.key.removeprefix(prefix)}"
 
     def download(self, name: str, path: Path) -> None:
         """Copy a file to a disk, in parts. One that is not there is left out. Raises OSError."""

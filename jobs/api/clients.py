@@ -21,7 +21,7 @@ from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
 from jobs.domain.tags import MOST_TAGGED
 from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
 from jobs.models import Job
-from jobs.operations.idempotency import Answer
+from jobs.operations.idempotency import Answer, Submit
 from jobs.protocol import clients
 from jobs.protocol import jobs as protocol
 from jobs.queries import inputs, lists, pages, reads, reports
@@ -106,11 +106,10 @@ def submit_many(request: HttpRequest, body: clients.NewJobs, idempotency_key: Id
     "not_unique"` and the twin's id as `job` for one whose twin has not ended. Any other fault refuses all of them.
     An `Idempotency-Key` makes it repeatable, as it does a single submit: the same jobs, the same ones left out.
     """
-    answers = operations.once(
-        http.repeatable(request, _user(request), idempotency_key, body),
-        count=lambda: http.count_submitted(request, _user(request), jobs=len(body.jobs)),
+    answers = _once(
+        request, http.repeatable(request, _user(request), idempotency_key, body), body.jobs,
         submit=lambda: _stored(request, body.jobs),
-    )
+    )  # fmt: skip
     jobs = [
         clients.SkippedJob(error=job.code, message=job.message, job=job.job) if isinstance(job, JobsError) else job
         for job in _shown(request, answers, body.jobs)
@@ -331,6 +330,17 @@ def _stored_recent(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> li
         return _stored(request, bodies)
 
 
+def _once(
+    request: HttpRequest, repeatable: operations.Repeatable | None, bodies: Sequence[clients.NewJob], *, submit: Submit
+) -> list[Answer]:
+    """Submit jobs once, and count them: all of it in one transaction, where it is repeatable."""
+    user, payloads = _user(request), [body.payload for body in bodies] if repeatable is not None else []
+    with operations.stored_ahead(payloads, owner_id=user.pk):
+        return operations.once(
+            repeatable, count=lambda: http.count_submitted(request, user, jobs=len(bodies) or 1), submit=submit
+        )
+
+
 def _submitted_once(
     request: HttpRequest,
     idempotency_key: str | None,
@@ -339,11 +349,8 @@ def _submitted_once(
     submit: Callable[[], Sequence[operations.Stored | int]],
 ) -> HttpResponse:
     """The one job that `submit` stores, or of a repeated request the one that the first was answered with."""
-    answers = operations.once(
-        http.repeatable(request, _user(request), idempotency_key, body),
-        count=lambda: http.count_submitted(request, _user(request)),
-        submit=submit,
-    )
+    repeatable = http.repeatable(request, _user(request), idempotency_key, body)
+    answers = _once(request, repeatable, [] if body is None else [body], submit=submit)
     [job] = map(raised, _shown(request, answers, [body]))
     fields.note(job_id=job.id)
     return http.answered(job, status=200 if operations.was_replaced(answers[0]) else 201)

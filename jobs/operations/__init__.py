@@ -26,8 +26,25 @@ from jobs.operations.flow_templates import SubmittedFlow, check_start, check_tem
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, done_once, once, repeatable, was_replaced
-from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded, whole_payload
-from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, sweep, tend_lanes
+from jobs.operations.inputs import (
+    delete_upload,
+    expires_at,
+    keep_upload,
+    read_input,
+    stored_ahead,
+    upload,
+    uploaded,
+    whole_payload,
+)
+from jobs.operations.janitor import (
+    Sweep,
+    delete_lost_files,
+    delete_orphaned_files,
+    expire,
+    next_due_s,
+    sweep,
+    tend_lanes,
+)
 from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.new_jobs import JobOptions, NewJob
 from jobs.operations.queues import (

@@ -2,17 +2,17 @@
 
 from typing import Any
 
+from core.large_json import Cut
 from jobs.domain.flows import MOST_INTO
 from jobs.domain.leases import Lease
 from jobs.errors import ChildDiffers, InvalidValue
 from jobs.models import Job, Worker, keeps_content
-from jobs.operations import report, submit
+from jobs.operations import inputs, report, submit
 from jobs.operations.new_jobs import NewJob
-from jobs.queries import flows, moves
+from jobs.queries import flows, moves, reports
 from postgres import transactions
 
 
-@transactions.retried
 def submit_child(
     worker: Worker, job_id: int, lease: Lease, new: NewJob, *, position: int, outlives: bool = False
 ) -> int:
@@ -24,6 +24,15 @@ def submit_child(
 
     The rights are those of the owner: raises as `submit`, and LeaseLost.
     """
+    if not isinstance(new["payload"], Cut):
+        return _submit(worker, job_id, lease, new, position=position, outlives=outlives)
+    report.heartbeat(worker, job_id, lease)  # nobody else stores anything for its owner
+    with inputs.stored_ahead([new["payload"]], owner_id=reports.owner_of(job_id)):
+        return _submit(worker, job_id, lease, new, position=position, outlives=outlives)
+
+
+@transactions.retried
+def _submit(worker: Worker, job_id: int, lease: Lease, new: NewJob, *, position: int, outlives: bool) -> int:
     if not 0 <= position < MOST_INTO:
         raise InvalidValue(field="position", why=f"from 0 to {MOST_INTO - 1:,}, got {position}")
     # From here on no other call submits for this job. A heartbeat alone passes a locked row.

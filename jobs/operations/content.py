@@ -21,6 +21,8 @@ from jobs.queries.submits import Stored
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
 
+FILES_AT_ONCE = 500
+_EIGHTHS = 8  # of the time since the end, until it is tried again
 log = logging.getLogger(__name__)
 
 
@@ -47,13 +49,15 @@ def check(job: Job) -> None:
 @scheduling.mutation
 def delete_content(*, job_ids: list[int]) -> int:
     """Delete, or redact, what these ended jobs were given and gave; of how many. Tried again a while later: those of a
-    flow that lives, whose later steps get their results, and one that cannot be deleted, which is a line in the log."""
+    flow that lives, whose later steps get their results, and one that cannot be deleted, which is a line in the log.
+    The while grows: a flow may live for weeks, and have any number of steps that ended."""
     rows = queries.lock_noted(job_ids)
     due = {row.id: row.patterns for row in rows if not row.waits}
     done: Iterator[list[int]] = by_halves(partial(_delete, due), [*due], failed=[])
     gone = {pk for job_ids in done for pk in job_ids}
-    if left := [row.id for row in rows if row.id not in gone]:
-        scheduling.run_after(settings.JOBFARM["CONTENT_GRACE_S"], delete_content, job_ids=left)
+    if left := [row for row in rows if row.id not in gone]:
+        again_s = max(settings.JOBFARM["CONTENT_GRACE_S"], left[0].ended_ago_s / _EIGHTHS)
+        scheduling.run_after(again_s, delete_content, job_ids=[row.id for row in left])
     return len(gone)
 
 
@@ -67,8 +71,7 @@ def _delete(patterns: Mapping[int, str], job_ids: Sequence[int]) -> list[int]:
         delete(job_ids)
     uploads = [upload for row in gone for upload in row.uploads]
     names = [name for row in gone for name in row.files] + inputs.delete_unused(inputs.lock_unused(only=uploads))
-    if names:
-        scheduling.run_after(0, delete_files, names=names)
+    delete_later(names)
     hooks.changed(job_ids)
     return [*job_ids]
 
@@ -81,6 +84,13 @@ def _redact(job_id: int, patterns: str) -> None:
     except ValueError:
         log.exception("job %d cannot be redacted: what it was given and gave is deleted", job_id)
         ContentDeletion.objects.filter(pk=job_id).update(patterns="")
+
+
+def delete_later(names: Sequence[str]) -> None:
+    """Have these files deleted once the caller's transaction has committed, so many by one function: five hundred jobs
+    may have a hundred thousand, and a bucket deletes some thirty a second."""
+    for first in range(0, len(names), FILES_AT_ONCE):
+        scheduling.run_after(0, delete_files, names=[*names[first : first + FILES_AT_ONCE]])
 
 
 @action(idempotent=True, retry=Retry(max_attempts=8, base=4))

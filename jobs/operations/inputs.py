@@ -2,7 +2,8 @@
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,7 @@ from django.db import connection
 
 from core import large_json
 from core.large_json import Cut, Part, Path
+from core.refusal import Refusal
 from jobs.domain import files
 from jobs.domain.leases import Lease
 from jobs.domain.records import JobRecord
@@ -22,7 +24,7 @@ from jobs.errors import FileInUse, NoSuchFile, PayloadTooLarge, UnknownFile
 from jobs.models import Job, Upload, Worker
 from jobs.models.inputs import PARTS
 from jobs.operations import quotas
-from jobs.operations.content import delete_files
+from jobs.operations.content import delete_later
 from jobs.operations.new_jobs import NewJob
 from jobs.operations.report import check_file, heartbeat, sha256_of
 from jobs.queries import inputs
@@ -80,7 +82,7 @@ def delete_upload(file_id: UUID, *, by: User, also_kept: bool = False) -> None:
     if inputs.is_used(file_id, by_live=True):
         raise FileInUse
     inputs.delete(locked)
-    scheduling.run_after(0, delete_files, names=[locked.stored_as])
+    delete_later([locked.stored_as])
 
 
 def read_input(worker: Worker, job_id: int, lease: Lease, *, name: str) -> Upload:
@@ -146,10 +148,29 @@ def with_parts(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> Sequ
     if not any(isinstance(new["payload"], Cut) for new in new_jobs):
         return records
     _lock_parts(new_jobs, records)
-    return [
-        _with_parts(new["payload"], record) if isinstance(new["payload"], Cut) else record
-        for new, record in zip(new_jobs, records, strict=True)
-    ]
+    whole = [*records]
+    try:
+        for place, new in enumerate(new_jobs):
+            if isinstance(new["payload"], Cut):
+                whole[place] = _with_parts(new["payload"], records[place])
+    except Refusal:
+        let_go(whole)
+        raise
+    return whole
+
+
+@contextmanager
+def stored_ahead(payloads: Iterable[Any], *, owner_id: int | None) -> Iterator[None]:
+    """Store what was cut out of these payloads before the block, whose transaction then finds it there: a storage may
+    take its time, and what that transaction locks (a limit, a quota, a job) others wait for. Where the block is refused
+    they go soon. Raises QuotaReached."""
+    parts = [part for payload in payloads if isinstance(payload, Cut) for part in payload.parts]
+    stored = _kept(parts, owner_id) if parts else {}
+    try:
+        yield
+    except Refusal:
+        _age(stored.values())
+        raise
 
 
 def _lock_parts(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> None:
@@ -167,7 +188,10 @@ def _lock_parts(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> Non
 def let_go(records: Iterable[JobRecord]) -> None:
     """Keep the parts of jobs that were refused for an hour more, and not for a day: they count for their owner. Whoever
     comes with them again meanwhile has them renewed."""
-    parts = [record.files[name] for record in records if record.files for name in record.places or ()]
+    _age([record.files[name] for record in records if record.files for name in record.places or ()])
+
+
+def _age(parts: Collection[UUID]) -> None:
     if parts and not connection.in_atomic_block:  # which takes them back itself
         inputs.age(parts)
 
@@ -191,8 +215,12 @@ def _kept(parts: Iterable[Part], owner_id: int | None) -> dict[str, UUID]:
     by_hash = {part.sha256: part for part in parts}
     kept = inputs.touch_parts(by_hash, owner_id=owner_id)
     missing = sorted(by_hash.keys() - kept)
-    for sha256 in missing:
-        _store_part(by_hash[sha256], owner_id)
+    try:
+        for sha256 in missing:
+            _store_part(by_hash[sha256], owner_id)
+    except Refusal:
+        _age(inputs.touch_parts(missing, owner_id=owner_id).values())
+        raise
     kept |= inputs.touch_parts(missing, owner_id=owner_id) if missing else {}
     return {part.name: kept[sha256] for sha256, part in by_hash.items()}
 
@@ -210,6 +238,9 @@ def _store(new: Upload, content: "File[bytes]", path: str, *, is_part: bool = Fa
     is_kept = False
     try:
         is_kept = _keep(new, is_part=is_part)
+    except Exception as error:
+        is_kept = scheduling.is_away(error)  # its row may be there: if not, the file goes as one that no row names
+        raise
     finally:
         if not is_kept:
             default_storage.delete(new.stored_as)

@@ -16,14 +16,14 @@ from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.operations import endings, hooks, lanes, waits
-from jobs.operations.content import delete_file, delete_files
+from jobs.operations.content import delete_file, delete_later
 from jobs.operations.finish import decide, settle
 from jobs.operations.set_aside import ASIDE
 from jobs.queries import flows, inputs, moves, reads, reports
 from jobs.queries import lanes as lane_queries
 from jobs.queries import waits as wait_queries
 from observing import fields
-from postgres import transactions
+from postgres import clock, transactions
 from scheduling import operations as scheduling
 from scheduling.operations import action
 
@@ -116,7 +116,13 @@ def expire() -> int:
     return ASIDE.for_each(moves.lock_expired, _expire)
 
 
-def delete_orphaned_files(*, now: datetime, limit: int = 1000) -> list[str]:
+@action(timeout=3600, idempotent=True)
+def delete_lost_files() -> int:
+    """`delete_orphaned_files`, once a day: each name in the storage is read for that; how many those were."""
+    return len(delete_orphaned_files(now=clock.now()))
+
+
+def delete_orphaned_files(*, now: datetime, limit: int = 100_000) -> list[str]:
     """Delete result and input files that are older than an hour and that no row names, up to `limit`; their names.
 
     Reads every name in the storage's folder of jobs. Nothing here is undone by a rollback: call it outside of one.
@@ -169,8 +175,7 @@ def forget(limit: int, skip: int) -> int:
 
     The files go after the rows, by a function of the same transaction: none is left over, whoever is killed."""
     rows = moves.retain(age_s=settings.JOBFARM["RETENTION_DAYS"] * 86400.0, limit=limit, skip=skip)
-    if names := [name for row in rows for name in row.files]:
-        scheduling.run_after(0, delete_files, names=names)
+    delete_later([name for row in rows for name in row.files])
     return len(rows)
 
 
@@ -179,12 +184,15 @@ def forget_uploads(limit: int, skip: int) -> int:
     """Delete input files that no job uses, but within 24 hours of their upload, after the oldest so many; how many that
     were at first. Those that a job came to use while they were being locked stay."""
     unused = inputs.lock_unused(age_s=UNUSED_FOR_S, limit=skip + limit)[skip:]
-    if unused and (names := inputs.delete_unused(unused)):
-        scheduling.run_after(0, delete_files, names=names)
+    if unused:
+        delete_later(inputs.delete_unused(unused))
     return len(unused)
 
 
 def _files(folder: str) -> Iterator[str]:
+    if (names_below := getattr(default_storage, "names_below", None)) is not None:
+        yield from names_below(folder)
+        return
     try:
         folders, files = default_storage.listdir(folder)
     except FileNotFoundError:

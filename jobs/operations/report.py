@@ -25,6 +25,7 @@ from jobs.operations import hooks, idempotency, quotas
 from jobs.queries import moves, reports
 from postgres import connections, transactions
 from postgres.by_loop import NoAnswer
+from scheduling.operations import is_away
 
 OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
 DETAIL_CHARACTERS = 200
@@ -167,8 +168,9 @@ def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "
     stored_as = default_storage.save(f"jobs/{job_id}/{lease.fence}/{name}", content)
     try:
         return _remember(worker, job_id, lease, name=name, stored_as=stored_as, content=content)
-    except BaseException:
-        default_storage.delete(stored_as)
+    except BaseException as error:
+        if not is_away(error):  # its row may be there: if not, the file goes as one that no row names
+            default_storage.delete(stored_as)
         raise
 
 

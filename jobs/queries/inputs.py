@@ -1,7 +1,7 @@
 """Statements about input files: uploads, and which jobs use them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -100,7 +100,7 @@ def touch_parts(hashes: Iterable[str], *, owner_id: int | None) -> dict[str, UUI
     return kept
 
 
-def age(ids: Sequence[UUID]) -> None:
+def age(ids: Collection[UUID]) -> None:
     """Let those of these parts that no job uses be kept for an hour from now."""
     parts = _unused().filter(pk__in=ids, stored_as__startswith=f"{PARTS}/")
     parts.update(created_at=Now() - timedelta(hours=23))

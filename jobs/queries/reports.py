@@ -1,15 +1,18 @@
 """Statements about what attempts handed in and kept: which files, how much, and which of them wrote anything."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from jobs.domain.states import Status
 from jobs.models import Checkpoint, Job, OutputChunk, ResultFile, Upload
 from postgres import statements
 
+_OF_JOB: Final = re.compile(r"jobs/([0-9]{1,18})/")
+_OF_UPLOAD: Final = re.compile(r"jobs/(?:inputs|parts)/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _WRITES_ITS_OWN: Final = frozenset({Status.IN_PROGRESS, Status.SUCCESS})
 
 
@@ -96,9 +99,16 @@ def end_of_output(job_id: int, *, fence: int, characters: int) -> tuple[str, boo
 
 
 def unknown_files(names: Sequence[str]) -> list[str]:
-    """Those of these names in the storage that neither a result file nor an upload has, in their order."""
-    results = ResultFile.objects.filter(stored_as__in=names).values_list("stored_as", flat=True)
-    known = {*results, *Upload.objects.filter(stored_as__in=names).values_list("stored_as", flat=True)}
+    """Those of these names in the storage that neither a result file nor an upload has, in their order. They are asked by
+    the ids in them: no index leads to names, and by these only what is left is looked for, which is little."""
+    job_ids, upload_ids = ([match[1] for match in map(of.match, names) if match] for of in (_OF_JOB, _OF_UPLOAD))
+    left = _without(names, ResultFile.objects.filter(job_id__in=job_ids), Upload.objects.filter(pk__in=upload_ids))
+    rows = (table.objects.filter(stored_as__in=left) for table in (ResultFile, Upload))
+    return _without(left, *rows) if left else []
+
+
+def _without(names: Sequence[str], *rows: "QuerySet[Any]") -> list[str]:
+    known = {name for each in rows for name in each.values_list("stored_as", flat=True)}
     return [name for name in names if name not in known]
 
 

@@ -62,14 +62,17 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     new: list[operations.Made] = []
 
     def submit() -> list[int]:
-        keep_content, may_wait = people.keeps_content(request), jobs_http.may_wait(request)
-        options: dict[str, Any] = {"token_id": token_id, "may_wait": may_wait, "keep_content": keep_content, **labels}
+        options: dict[str, Any] = {
+            "token_id": token_id, "may_wait": jobs_http.may_wait(request),
+            "keep_content": people.keeps_content(request), **labels,
+        }  # fmt: skip
         new.append(operations.submit(call, user=user, file=http.file_of(request), **options))
         call_hooks.note(new[-1].job_id, notes)
         lookup.keep(new[-1].job_id)
         return [new[-1].job_id]
 
-    [job_id] = jobs.once(repeatable, count=lambda: limits.update(http.count(request, user, call)), submit=submit)
+    with jobs.stored_ahead([call.payload] if repeatable else [], owner_id=user.pk):
+        [job_id] = jobs.once(repeatable, count=lambda: limits.update(http.count(request, user, call)), submit=submit)
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin
     fields.note(job_id=job_id)
     if call.is_background and not call.is_stream:

@@ -1,7 +1,7 @@
 """What the crons do for the inbox: reconcile, and drain the queue of sandbox telemetry.
 
 Nothing should have to be reconciled: a delivery and its run are one transaction. But rows are deleted by hand, backups
-are restored in parts, a run may kill its process each time, and a process may die between a file and its row.
+are restored in parts, and a run may kill its process each time.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 
 from jobs import operations as jobs
 from live import operations as live
-from postgres import clock, statements
+from postgres import statements
 from scheduling import operations as scheduling
 from webhooks.domain import bodies
 from webhooks.domain.deliveries import Source, Status
@@ -38,25 +38,22 @@ _MOST_DETAILS: Final = 100
 
 @scheduling.action(timeout=600, idempotent=True, own_writes=True)
 def reconcile() -> dict[str, Any]:
-    """Find and mend: deliveries that nothing will process, jobs past their lease or time, files that no job knows.
+    """Find and mend: deliveries that nothing will process, jobs past their lease or time.
 
-    How many of each, and the first hundred. What of it fails keeps the rest from nothing, and is in the error that it
-    ends with.
+    How many of each, and the first hundred deliveries. What of it fails keeps the rest from nothing, and is in the
+    error that it ends with.
     """
     failures = scheduling.Failures()
     deliveries: list[int] = []
-    files: list[str] = []
     ended = 0
     with failures.aside("deliveries"):
         deliveries = reschedule_stuck()
     with failures.aside("jobs"):
         swept = jobs.sweep()
         ended = swept.taken_back + swept.expired
-    with failures.aside("files"):
-        files = jobs.delete_orphaned_files(now=clock.now())
     failures.raise_any()
-    numbers = {"deliveries_without_run": len(deliveries), "jobs_without_end": ended, "files_without_job": len(files)}
-    return numbers | {"deliveries": deliveries[:_MOST_DETAILS], "files": files[:_MOST_DETAILS]}
+    numbers = {"deliveries_without_run": len(deliveries), "jobs_without_end": ended}
+    return numbers | {"deliveries": deliveries[:_MOST_DETAILS]}
 
 
 @scheduling.mutation

@@ -1,19 +1,29 @@
 """An upload is given to a job, deleted by its owner, and cleaned up, at the same moment: no job is left without it."""
 
+import json
+import re
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.files import File
+from django.core.files.storage import FileSystemStorage, default_storage
+from django.db import OperationalError, connection
+from django.db.models import F
 from django.db.models.functions import Now
+from django.test import Client
 from pytest_django import Settings
 
+from accounts import operations as accounts
+from core import large_json
 from jobs import operations
 from jobs.errors import FileInUse, JobsError, QuotaReached, UnknownFile
-from jobs.models import Input, Job, Upload
+from jobs.models import Input, Job, ResultFile, Upload
 from tests import farm
 from tests.emptying import empty
 
@@ -102,3 +112,88 @@ def test_uploads_at_once_do_not_slip_by_a_quota_together(ada: User, settings: Se
     answers = farm.at_once(*[upload] * 8)
     assert sorted(map(str, answers)) == sorted(["a.txt"] * 3 + [str(QuotaReached)] * 5)
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == Upload.objects.count() == 3
+
+
+def _cut(*texts: str) -> Any:
+    """A payload whose texts are parts."""
+    cutting = large_json.Cutting(at=(), over=1000, most=1_000_000, subject="payload")
+    payload = {f"text{place}": text for place, text in enumerate(texts)}
+    return large_json.read(BytesIO(json.dumps(payload).encode()), cutting, most=1_000_000)
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The answer to the first COMMIT of a file's row does not come."""
+    plain, wrote, lost = connection._commit, list[str](), list[bool]()
+
+    def note(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
+        if re.search("INSERT INTO .?jobs_(upload|resultfile)", str(sql)):
+            wrote.append(sql)
+        return execute(sql, *rest)
+
+    def commit() -> None:
+        plain()
+        if wrote and not lost:
+            lost.append(True)
+            raise OperationalError("the connection is lost")
+
+    monkeypatch.setattr(type(connection._connections[connection._alias]), "_commit", lambda _: commit())
+    with connection.execute_wrapper(note):
+        yield
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_part_whose_commit_was_not_answered_is_there_for_who_comes_again(ada: User) -> None:
+    """Its row may be written: without the file every later job with the same text would find the row, and fail."""
+    with pytest.raises(OperationalError):
+        operations.submit("work", _cut("x" * 2000), owner=ada)
+    job = operations.submit("work", _cut("x" * 2000), owner=ada)
+    assert operations.whole_payload(Job.objects.whole().get(pk=job.pk)) == {"text0": "x" * 2000}
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_result_file_whose_commit_was_not_answered_is_there(ada: User) -> None:
+    operations.submit("work", {}, owner=ada)
+    me = farm.worker()
+    claimed = farm.claim_one(me)
+    with pytest.raises(OperationalError):
+        operations.put_file(me, claimed.id, claimed.lease, name="a.txt", content=File(BytesIO(b"bytes")))
+    assert default_storage.exists(ResultFile.objects.get().stored_as)
+
+
+def test_parts_of_a_job_that_its_quota_refused_go_within_the_hour(ada: User, settings: Settings) -> None:
+    """They count for their owner, who knows nothing of them: for a day nothing large would have room."""
+    settings.JOBFARM = {**settings.JOBFARM, "FILES_PER_OWNER": 2, "PAYLOAD_BYTES": 1000}
+    new = [farm.new_job(payload=_cut(text * 2000), owner=ada) for text in "ab"]
+    with pytest.raises(QuotaReached):
+        operations.submit_many([*new, farm.new_job(payload=_cut("c" * 2000, "d" * 2000), owner=ada)])
+    assert Upload.objects.count() == 2
+    Upload.objects.update(created_at=F("created_at") - timedelta(hours=1))
+    farm.retain("input files that no job uses")
+    assert not Upload.objects.exists()
+
+
+def test_parts_are_stored_before_anything_is_locked(ada: User, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket may take a minute, in which all else that this person submits would wait for the limit; and the job that
+    submits another, for its heartbeats."""
+    within, plain = list[bool](), FileSystemStorage._save
+
+    def save(storage: FileSystemStorage, name: str, content: Any) -> str:
+        within.append(connection.in_atomic_block)
+        return plain(storage, name, content)
+
+    monkeypatch.setattr(FileSystemStorage, "_save", save)
+    headers = {"Authorization": f"Bearer {accounts.create_token(ada, name='mine')[1]}", "Idempotency-Key": "one"}
+
+    def post(kind: str, text: str) -> int:
+        body = {"kind": kind, "payload": {"text": text * 1_100_000}}
+        return client.post("/api/v1/jobs", body, "application/json", headers=headers).status_code
+
+    assert post("none", "y") == 422
+    assert Upload.objects.get().created_at < farm.now() - timedelta(hours=22)
+    assert post("work", "x") == 201
+    me = farm.worker()
+    claimed = farm.claim_one(me)
+    child = operations.NewJob(kind="work", payload=_cut("z" * 2000))
+    operations.submit_child(me, claimed.id, claimed.lease, child, position=0)
+    assert (within, Job.objects.count()) == ([False] * 3, 2)

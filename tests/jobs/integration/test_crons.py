@@ -80,6 +80,19 @@ class TestTheCrons:
         assert not Job.objects.exists()
         assert not default_storage.exists(file.stored_as)
 
+    def test_delete_so_many_files_by_one_function(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(content, "FILES_AT_ONCE", 2)
+        farm.kind()
+        me = farm.worker()
+        for job in farm.submit(3):
+            claimed = farm.claim_one(me)
+            operations.put_file(me, job.pk, claimed.lease, name="a.txt", content=File(BytesIO(b"bytes")))
+            farm.succeed(me, claimed)
+            farm.age(job, 31 * 86400)
+        farm.retain()
+        deletions = ScheduledFunction.objects.filter(function="jobs.operations.content.delete_files")
+        assert sorted(len(one.args["names"]) for one in deletions) == [1, 2]
+
     def test_forget_idempotency_keys_that_are_no_longer_kept(self) -> None:
         ada = farm.user("ada")
         farm.kind()

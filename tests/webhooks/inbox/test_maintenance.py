@@ -1,16 +1,11 @@
 """The crons of the inbox, run as crons run: each does its work, mends what fell through, and says what it did."""
 
-import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.files.base import ContentFile
-from django.core.files.storage import default_storage
 from django.db import connection
-from pytest_django import Settings
 
 from jobs.models import HealthScore
 from jobs.operations.scores import keep_scores, score_yesterday
@@ -74,8 +69,9 @@ class TestReconciliation:
         lose_runs()
         awaited = receive(delivery_id="awaited")
         drained = telemetry(1)
-        for delivery in (late, awaited, drained):
+        for delivery in (late, awaited):
             age(delivery, HOUR)
+        age(drained, timedelta(minutes=5))
         assert reschedule_stuck() == [late.pk]
         assert reschedule_stuck() == []
         scheduling.run_due()
@@ -111,28 +107,42 @@ class TestReconciliation:
         assert (attempt.outcome, attempt.error_class) == ("failed", "scheduling.errors.KillsItsProcess")
         assert [run.args["delivery"] for run in pending()] == [delivery.pk]
 
+    def test_keeps_telemetry_that_kills_its_process_from_being_the_first_of_each_drain_for_ever(self) -> None:
+        """The cron takes the oldest first: nothing behind that would ever be processed."""
+        killing, other = telemetry(1), telemetry(2)
+        age(killing, HOUR)
+        assert reschedule_stuck() == [killing.pk]
+        died = {"status": "failed", "error": "It kills its process.", "ended_at": datetime.now(UTC)}
+        ScheduledFunction.objects.filter(pk__in=[run.pk for run in pending()]).update(**died)
+        Due.objects.all().delete()
+        assert reschedule_stuck() == [killing.pk]
+        assert drain_sandbox_queue() == 1
+        statuses = dict(Delivery.objects.values_list("pk", "status"))
+        assert statuses == {killing.pk: "failed", other.pk: "processed"}
+
+    def test_finds_a_lost_run_behind_any_number_that_wait_for_theirs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("webhooks.operations.maintenance.STUCK_BATCH", 1)
+        lost = receive(delivery_id="lost")
+        lose_runs()
+        Delivery.objects.filter(pk=lost.pk).update(id=lost.pk + 100)
+        age(receive(delivery_id="awaited"), HOUR)
+        age(Delivery.objects.get(delivery_id="lost"), HOUR)
+        assert reschedule_stuck() == [lost.pk + 100]
+
     @pytest.mark.usefixtures("jobs")
-    def test_ends_jobs_past_their_lease_deletes_files_of_nobody_and_reports(
-        self, settings: Settings, tmp_path: Path
-    ) -> None:
-        settings.MEDIA_ROOT = tmp_path
+    def test_ends_jobs_past_their_lease_and_reports(self) -> None:
         farm.kind(retry_when_lost=False)
         farm.submit(1)
         claimed = farm.claim_one(farm.worker())
         farm.expire_lease(claimed)
-        orphan, young = (default_storage.save(f"jobs/{name}.png", ContentFile(b"x")) for name in ("old", "new"))
-        two_hours_ago = datetime.now(UTC).timestamp() - 7200
-        os.utime(default_storage.path(orphan), (two_hours_ago, two_hours_ago))
         delivery = receive()
         age(delivery, HOUR)
         lose_runs()
 
         outcome = run(reconcile)
 
-        counts = {"deliveries_without_run": 1, "jobs_without_end": 1, "files_without_job": 1}
-        assert outcome == counts | {"deliveries": [delivery.pk], "files": [orphan]}
+        assert outcome == {"deliveries_without_run": 1, "jobs_without_end": 1, "deliveries": [delivery.pk]}
         assert farm.status(claimed) == "timed_out"
-        assert (default_storage.exists(orphan), default_storage.exists(young)) == (False, True)
         assert Delivery.objects.get().status == "ignored"
 
 
