@@ -1,6 +1,8 @@
 """What of jobs is done by the clock. What must not wait for a cluster is the janitor's (docs/adr/0016). What counts
 jobs fires within ten seconds when something happens to one (jobs.operations.hooks), and rarely otherwise."""
 
+from django.db.models import Q
+
 from jobs import operations
 from jobs.domain.bulks import OVER, Phase
 from jobs.domain.rollups import RETENTION
@@ -13,6 +15,8 @@ from scheduling.operations import Missed, daily, declare, interval, keep, prune
 
 declare("expire waiting jobs", interval(minutes=5), operations.expire)
 declare(COUNT_JOBS, interval(minutes=15), operations.roll_up)
+declare("mend bulk actions", interval(minutes=5), operations.bulk.mend)
+declare("files that no job knows", daily(hour=3), operations.delete_lost_files, missed=Missed.ONCE)
 declare("forget requirements", interval(minutes=1), operations.forget_requirements)
 declare(MEASURE_USAGE, interval(minutes=15), operations.measure_usage)
 declare("recount usage", daily(hour=4), operations.recount_usage)
@@ -32,5 +36,6 @@ keep("signals that no job waited for", Signal.objects.filter(taken_at=None), by=
 keep("signals by a key", Signal.objects.filter(job=None), by="created_at", days=KEPT_DAYS)  # jobs have copies
 keep("view tokens", ViewToken.objects.all(), by="expires_at")
 keep("what shares of fair queues were served", Served.objects.all(), by="at", days=2)
-keep("bulk actions", Bulk.objects.filter(phase__in=sorted(OVER)), by="ended_at", days=8)
+_TAKEN_BACK = Q(undone_by=None) | Q(undone_by__phase__in=sorted(OVER))  # what undoes one goes with it: not midway
+keep("bulk actions", Bulk.objects.filter(_TAKEN_BACK, phase__in=sorted(OVER)), by="ended_at", days=8)
 keep("bulk actions unconfirmed", Bulk.objects.filter(phase__in=[Phase.COUNTING, Phase.READY]), by="created_at", days=1)

@@ -6,7 +6,7 @@ killed, or runs twice, goes on where the last batch ended.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -27,12 +27,15 @@ from live import operations as live
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
+from scheduling import registry
 from scheduling.operations import Retry, action
 
 BATCH = 200
 RETRIED_AT_ONCE = 50  # each is a submission with its payload
 STEP_S = 5.0  # then others go on
 COUNTED_AT_ONCE_S = 0.5  # while the person waits for the answer; what is left is counted by the scheduler
+MOST_RESULTS = 20  # different ones
+OTHERS = "refused for other reasons"
 _RESTING = OVER | {Phase.READY}
 
 
@@ -115,6 +118,15 @@ def step(*, bulk_id: int) -> None:
         scheduling.run_after(wait_s, step, bulk_id=bulk_id)
 
 
+@action(idempotent=True, own_writes=True)
+def mend() -> int:
+    """Let those go on whose steps failed for good, as where somebody held their jobs for long; how many those were."""
+    bulk_ids = bulks.broken_off(registry.dotted_name(step))
+    for bulk_id in bulk_ids:
+        scheduling.run_after(0, step, bulk_id=bulk_id)
+    return len(bulk_ids)
+
+
 def _go_on(bulk_id: int, *, for_s: float) -> float | None:
     """Batch after batch until the time is over; in how many seconds to go on, None when nothing is left to do."""
     until = time.monotonic() + for_s
@@ -164,7 +176,7 @@ def _count(bulk: Bulk) -> None:
     jobs, low, floor = bulks.next_range(bulk)
     matched, retried = bulks.count_of(bulk, jobs)
     bulk.matched += matched
-    bulk.results = dict(Counter(bulk.results) + Counter({bulk_batches.RETRIED: retried}))
+    _count_results(bulk, {bulk_batches.RETRIED: retried} if retried else {})
     bulk.next_id = low
     if low <= floor:
         bulk.phase, bulk.next_id = Phase.READY, bulk.top_id + 1
@@ -212,9 +224,16 @@ def _note(bulk: Bulk, do: Callable[[Sequence[Any]], BatchResult], those: Sequenc
     bulk.handled += len(those)
     for outcome in by_halves(do, those, failed=BatchResult(results=Counter({"failed, see the log": 1}))):
         bulk.changed += outcome.changed
-        bulk.results = dict(Counter(bulk.results) + outcome.results)
+        _count_results(bulk, outcome.results)
         if bulk.undoes is None:
             bulks.keep(bulk, outcome.items)
+
+
+def _count_results(bulk: Bulk, more: Mapping[str, int]) -> None:
+    """Add these to its results: with one more for each job, as where a refusal names it, the row would never end."""
+    for result, count in more.items():
+        known = result if result in bulk.results or len(bulk.results) < MOST_RESULTS else OTHERS
+        bulk.results[known] = bulk.results.get(known, 0) + count
 
 
 def _begin(bulk: Bulk, *, by: User) -> None:

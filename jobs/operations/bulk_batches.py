@@ -12,6 +12,7 @@ from core.refusal import CancelVerdict, Refusal
 from jobs import registry
 from jobs.domain.bulks import FITS, BulkAction
 from jobs.domain.states import Status
+from jobs.errors import ContentNotKept
 from jobs.models import Bulk, BulkItem, Job
 from jobs.operations import hooks, queues
 from jobs.operations.finish import cancel_locked
@@ -19,6 +20,7 @@ from jobs.operations.submit import submit_again
 from jobs.queries import bulks
 
 _TOO_LATE = "came too late"
+_NOT_KEPT = "left out: what they were given is not kept"
 RETRIED = "retried before, left out"
 
 
@@ -48,14 +50,18 @@ def do(bulk: Bulk, job_ids: Sequence[int], *, now: datetime) -> BatchResult:
 
 
 def take_back(of: Bulk, items: Sequence[BulkItem], *, by: User, now: datetime) -> BatchResult:
-    """Take back what `of` did to these jobs, where that is still true to do (jobs.domain.bulks)."""
-    return {
-        BulkAction.CANCEL: lambda: _retry([item.job_id for item in items], by=None, now=now),
-        BulkAction.RETRY: lambda: _cancel_new(items, by=by),
-        BulkAction.QUEUE: lambda: _restore(items, "queue", lambda was: was["queue"]),
-        BulkAction.PRIORITY: lambda: _restore(items, "priority", lambda was: was["priority"]),
-        BulkAction.RUN_NOW: lambda: _restore(items, "run_at", lambda was: datetime.fromisoformat(was["run_at"])),
+    """Take back what `of` did to these jobs, where that is still true to do (jobs.domain.bulks), and `by` may act on
+    them: who ran the farm when it was done may do so no more."""
+    theirs = bulks.acted_on(items, by=by)
+    outcome = {
+        BulkAction.CANCEL: lambda: _retry([item.job_id for item in theirs], by=None, now=now),
+        BulkAction.RETRY: lambda: _cancel_new(theirs, by=by),
+        BulkAction.QUEUE: lambda: _restore(theirs, "queue", lambda was: was["queue"]),
+        BulkAction.PRIORITY: lambda: _restore(theirs, "priority", lambda was: was["priority"]),
+        BulkAction.RUN_NOW: lambda: _restore(theirs, "run_at", lambda was: datetime.fromisoformat(was["run_at"])),
     }[BulkAction(of.action)]()
+    outcome.note("are gone, or not yours to change", count=len(items) - len(theirs))
+    return outcome
 
 
 def _cancel(job_ids: Sequence[int], *, by: User) -> BatchResult:
@@ -93,7 +99,7 @@ def _again(job: Job, outcome: BatchResult, *, by: User | None, run_at: datetime 
             queues.check_retry(job, by=by)
         made = submit_again(job, by=None, run_at=run_at)
     except Refusal as refusal:
-        outcome.note(refusal.message)
+        outcome.note(_NOT_KEPT if isinstance(refusal, ContentNotKept) else refusal.message)
         return None
     outcome.note("retried", changed=True)
     return made

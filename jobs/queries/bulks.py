@@ -1,6 +1,7 @@
 """Statements of bulk actions on many jobs: which match, what is kept of them, and the changes to those that wait."""
 
 from collections.abc import Collection, Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -13,6 +14,7 @@ from jobs.domain.quotas import Quota
 from jobs.domain.states import ENDED, LIVE, Status
 from jobs.models import Bulk, BulkItem, Job, Live, Step, with_status
 from jobs.queries import lists, reads
+from scheduling.models import ScheduledFunction
 
 MOST_OPEN = 100  # of a person; one that nobody confirms is given up after a day
 
@@ -129,6 +131,21 @@ def count_items(bulk_id: int) -> int:
 
 def items_below(bulk_id: int, job_id: int, *, limit: int) -> list[BulkItem]:
     return list(BulkItem.objects.filter(bulk_id=bulk_id, job_id__lt=job_id).order_by("-job_id")[:limit])
+
+
+def acted_on(items: Sequence[BulkItem], *, by: User) -> Sequence[BulkItem]:
+    """Those of these items whose jobs this person may act on."""
+    if reaches_all(by):
+        return items
+    own = set(Job.objects.filter(owner=by, pk__in=[item.job_id for item in items]).values_list("pk", flat=True))
+    return [item for item in items if item.job_id in own]
+
+
+def broken_off(step: str) -> list[int]:
+    """Those that were made over a minute ago and are not at rest, and of which no `step` is scheduled or runs."""
+    going = ScheduledFunction.objects.filter(function=step, ended_at=None).values_list("args__bulk_id", flat=True)
+    rows = Bulk.objects.filter(phase__in=[Phase.COUNTING, Phase.RUNNING], created_at__lt=Now() - timedelta(minutes=1))
+    return sorted(set(rows.values_list("pk", flat=True)) - set(going))
 
 
 def of_person(user_id: int | None, *, limit: int = 20) -> list[Bulk]:

@@ -19,6 +19,8 @@ from pytest_django import Settings
 
 from accounts import operations as accounts
 from jobs import operations
+from jobs.domain.bulks import BulkAction
+from jobs.domain.filters import Filters
 from jobs.errors import ContentNotKept
 from jobs.models import ALL_JOBS, ContentDeletion, Upload, UsageDelta, Worker
 from jobs.operations import content, janitor, rollup
@@ -145,6 +147,26 @@ class TestAJob:
         delete_due()
         assert holding_the_secret() == []
         assert [farm.stored(job).payload for job in (first, last)] == [None, None]
+
+    def test_of_a_flow_that_lives_for_weeks_is_looked_at_less_often(self, me: Worker) -> None:
+        """A function every five minutes of each of ten thousand steps, kept for a week, was twenty million rows."""
+        first = operations.submit("work", {"prompt": SECRET})
+        operations.submit("work", {}, after=[first.pk])
+        farm.succeed(me, farm.claim_one(me))
+        farm.age(first, 8 * 86400)
+        content.delete_content(job_ids=[first.pk])
+        again = ScheduledFunction.objects.filter(function=DELETES).latest("pk")
+        assert again.run_at - farm.now() > timedelta(hours=23)
+
+    def test_are_many_that_a_bulk_cannot_retry_in_one_line(self, ada: User, me: Worker) -> None:
+        for _ in range(3):
+            operations.submit("work", {"prompt": SECRET}, owner=ada)
+            farm.succeed(me, farm.claim_one(me))
+        delete_due()
+        bulk = operations.bulk.create(BulkAction.RETRY, by=ada, filters=Filters())
+        operations.bulk.step(bulk_id=operations.bulk.begin(bulk.pk, by=ada).pk)
+        bulk.refresh_from_db()
+        assert bulk.results == {"left out: what they were given is not kept": 3}
 
     def test_is_not_run_again_once_that_is_gone_and_keeps_nothing_where_it_is_before(
         self, ada: User, me: Worker

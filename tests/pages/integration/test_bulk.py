@@ -9,6 +9,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 from django.db.models import F
+from django.db.models.functions import Now
 
 from jobs import limits, operations
 from jobs.domain.bulks import BulkAction, Phase
@@ -319,6 +320,18 @@ class TestAStep:
         _to_the_end(created)
         operations.bulk.step(bulk_id=created.pk)
         assert (Job.objects.filter(retry_of__isnull=False).count(), ScheduledFunction.objects.count()) == (1, 1)
+
+    def test_goes_on_after_its_steps_failed_for_good(self, boss: User, worker: Worker) -> None:
+        """As where somebody held its jobs for minutes; it stood there as running, and nobody went on with it."""
+        farm.submit(2)
+        created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        operations.bulk.begin(created.pk, by=boss)
+        Bulk.objects.update(created_at=F("created_at") - timedelta(minutes=2))
+        assert bulk.mend() == 0
+        ScheduledFunction.objects.update(status="failed", error="x", ended_at=Now())
+        assert (bulk.mend(), bulk.mend()) == (1, 0)
+        assert ScheduledFunction.objects.filter(status="pending").get().args == {"bulk_id": created.pk}
+        assert _to_the_end(created).changed == 2
 
     def test_stops_where_it_is_when_told(self, boss: User, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bulk, "BATCH", 2)
