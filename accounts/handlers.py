@@ -141,6 +141,7 @@ def _person_saved(instance: User, created: bool, update_fields: frozenset[str] |
 
 
 def _user_deleted(instance: User, **_: Any) -> None:
+    queries.keep_lines(instance)
     touch([instance.pk])
     touch_groups(instance.groups.values_list("pk", flat=True))
 

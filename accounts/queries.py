@@ -1,13 +1,15 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
 from captcha.models import CaptchaStore
+from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.db import transaction
 from django.db.models import BooleanField, Count, ExpressionWrapper, ForeignObjectRel, Func, Q, QuerySet, Value
-from django.db.models.functions import Now
+from django.db.models.functions import Concat, Now
 
 from accounts import domain
 from accounts.models import ApiToken, AuditEvent, AuditLine, Guest, MemberGroup
@@ -16,6 +18,7 @@ from postgres import statements
 _TOKEN, _PERSON = ([field.attname for field in model._meta.concrete_fields] for model in (ApiToken, User))
 _token_of, _person_of = attrgetter(*_TOKEN), attrgetter(*(f"person_{name}" for name in _PERSON))
 
+_LINES_AT_ONCE = 1000
 USE_NOTED_EVERY = timedelta(minutes=1)  # a page that says "a minute ago" is served; a write for each call is not
 
 
@@ -44,6 +47,23 @@ def tokens_of(user: User) -> QuerySet[ApiToken]:
 
 def audit_line(pk: int) -> dict[str, Any]:
     return AuditLine.objects.select_related("by").get(pk=pk).row
+
+
+def keep_lines(person: User) -> None:
+    """Keep what somebody did, who is about to be deleted: the lines of Django's own log go with their account. Each has
+    the name in its words, and its place in the audit log."""
+    by = f"{person.get_username()}: "
+    AuditEvent.objects.filter(by=person).exclude(person=person).update(detail=Concat(Value(by), "detail"))
+    words = {ADDITION: "added", CHANGE: "changed", DELETION: "deleted"}
+    lines = LogEntry.objects.filter(user=person).iterator()
+    while some := list(islice(lines, _LINES_AT_ONCE)):
+        AuditEvent.objects.bulk_create(
+            AuditEvent(
+                id=line.pk, at=line.action_time, event=words[line.action_flag], about=line.object_repr,
+                detail=f"{by}{line.get_change_message()}"[:2000],
+            )
+            for line in some
+        )  # fmt: skip
 
 
 def person(username: str) -> User | None:

@@ -43,6 +43,18 @@ def boss(client: Client) -> User:
     return boss
 
 
+def test_says_what_somebody_did_who_is_deleted(ada: User) -> None:
+    """Django's own lines go with who wrote them: with the account of an operator all that they had done was gone."""
+    mallory = User.objects.create_superuser("mallory")
+    audit.record(mallory, ada, "Canceled all of it")
+    AuditEvent.objects.create(event="rights_changed", by=mallory, person=ada, about="ada", detail="is_staff: yes")
+    mallory.delete()
+    assert lines("changed", "rights_changed")[-2:] == [
+        ("changed", "", "ada", "mallory: Canceled all of it"),
+        ("rights_changed", "", "ada", "mallory: is_staff: yes"),
+    ]
+
+
 class TestComingIn:
     def test_says_by_which_way_and_from_where(self, client: Client, ada: User) -> None:
         log_in(client)
