@@ -1,6 +1,7 @@
 """Lists that never count a whole table, and rows that nobody edits."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
@@ -20,7 +21,6 @@ from unfold.views import ChangeList
 COUNTED: Final = 10_000  # rows of a list that are counted and paged through; filters and the search reach the others
 MAX_SCANNED: Final = 100_000  # rows that one page of a narrowed list scans at most (docs/adr/0031)
 BEFORE: Final = "before"
-_BIGGEST: Final = 2**63 - 1
 
 
 class Counted(Paginator):  # type: ignore[type-arg]  # Django's own class takes no parameter
@@ -106,8 +106,7 @@ class BoundedChangeList(ChangeList):  # type: ignore[misc]
         return narrows
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: list[str] | None = None) -> QuerySet[Any]:
-        rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
-        rows = _before(rows, self._before)
+        rows: QuerySet[Any] = _before(super().get_queryset(request, exclude_parameters), self._before)
         if not self._is_narrowed or self.model_admin.finds_exactly(self.query):
             return rows
         scanned = _before(self._led(request), self._before).order_by("-pk").values_list("pk", flat=True)
@@ -130,7 +129,7 @@ class BoundedChangeList(ChangeList):  # type: ignore[misc]
     @cached_property
     def _before(self) -> int | None:
         value = self.params.get(BEFORE, "")
-        return min(int(value), _BIGGEST) if value.isascii() and value.isdigit() and len(value) < 20 else None
+        return min(int(value), 2**63 - 1) if value.isascii() and value.isdigit() and len(value) < 20 else None
 
     @property
     def _is_narrowed(self) -> bool:
@@ -141,8 +140,8 @@ class BoundedChangeList(ChangeList):  # type: ignore[misc]
         for spec in self.filter_specs:
             if getattr(spec, "leads", False):
                 rows = spec.queryset(request, rows)
-        led = {name: value for name, value in self.params.items() if name in self.model_admin.led_lookups}
-        return rows.filter(**led)
+        led = self.model_admin.led_lookups
+        return rows.filter(**{name: value for name, value in self.params.items() if name in led})
 
 
 class BoundedList(ReadOnly):
@@ -170,6 +169,7 @@ class BoundedList(ReadOnly):
         return False
 
 
+@cache  # to look through all apps takes milliseconds, and the sidebar of each page asks for each table
 def registered() -> Mapping[type[Model], ModelAdmin]:
     """Every table that has pages, with what makes them. A process that shows none finds them here first."""
     admin.autodiscover()
