@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from postgres.embedded import places
+from tests.operations.postgresqls import PLACE
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DEADLINE_S = 120
@@ -206,7 +207,7 @@ def people() -> list[Person]:
 
 
 def make_farm(person: Person, settings: Path, *, below: str = "") -> Farm:
-    data = Path(tempfile.mkdtemp(prefix="jf-", dir="/tmp"))
+    data = Path(tempfile.mkdtemp(prefix="jf-", dir=PLACE))
     os.chown(data, person.uid, person.gid)
     data.chmod(0o755)
     return Farm(person=person, data=data / below if below else data, settings=settings)

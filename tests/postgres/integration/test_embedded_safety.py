@@ -65,7 +65,7 @@ class TestALongPath:
         farm = make_farm(people()[-1], settings_folder, below="/".join(["a" * 40] * 3))
         yield farm
         farm.remove()
-        shutil.rmtree(Path("/", *farm.data.parts[1:3]), ignore_errors=True)
+        shutil.rmtree(farm.data.parents[2], ignore_errors=True)
 
     def test_gets_its_socket_into_a_short_folder_of_our_own(self, long_farm: Farm) -> None:
         use = long_farm.use("clock.now(); say(connection.settings_dict['HOST']); wait()")
