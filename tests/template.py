@@ -18,6 +18,7 @@ from psycopg import sql
 from jobfarm.environment import table as farms_places
 from postgres import connections
 from postgres.embedded import places
+from tests import emptying
 
 Server = psycopg.Connection[tuple[object, ...]]
 
@@ -82,10 +83,12 @@ def may_lose_what_it_has() -> bool:
 
 
 def write_without_waiting_for_the_disk() -> None:
-    """Let the embedded server of the tests, and no other, hand its files to the operating system and go on."""
+    """Let the embedded server of the tests, and no other, hand its files to the operating system and go on; and empty
+    its tables quickly."""
     if not may_lose_what_it_has():
         return
     with psycopg.connect(connections.conninfo(), user=places.SUPERUSER, dbname="postgres", autocommit=True) as server:
         for setting in _LEFT_OUT:
             server.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(setting)))
         server.execute("SELECT pg_reload_conf()")
+        emptying.allow(server)
