@@ -80,6 +80,7 @@ class TestTheModel:
         tried = {str(mutant.values[0]).partition(" ")[0].partition("(")[0] for mutant in MUTANTS}
         assert set(re.findall(r"^#ifndef (\w+)", guards, re.MULTILINE)) == tried
 
+    @pytest.mark.landing
     def test_keeps_its_promises_in_every_state_it_can_reach(self, tmp_path: Path) -> None:
         for claim, verdict in zip(CLAIMS, _search(tmp_path, *CLAIMS), strict=True):
             assert "errors: 0" in verdict, claim

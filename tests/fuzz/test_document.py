@@ -11,12 +11,13 @@ from jobs.models import Job
 from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.callers import Crew
+from tests.effort import turn
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.mark.parametrize("mode", ["positive", "negative"])
+@pytest.mark.parametrize("mode", turn(["positive", "negative"], of=2))
 def test_generated_calls_are_answered_as_the_document_says(server: Server, crew: Crew, ada: User, mode: str) -> None:
     """No 5xx, no status or field that the document has not, no answer that takes long, nothing stored that cannot be
     read again."""

@@ -100,6 +100,7 @@ def test_an_end_that_does_not_compare_the_claim_is_noticed_and_made_short(stage:
     assert "in no order can these have happened" in fault
 
 
+@pytest.mark.landing
 def test_a_wait_by_a_key_that_nobody_waits_for_to_be_written_is_noticed(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_wait_by_a_key_that_nobody_waits_for_to_be_written_is_noticed(
     assert "1 waits are not over, though what they are for has come" in fault
 
 
+@pytest.mark.landing
 def test_an_endpoint_that_is_resumed_or_disabled_while_its_receiver_says_that_it_is_gone_is_no_error(
     stage: Stage,
 ) -> None:

@@ -25,6 +25,7 @@ from jobfarm.environment import EXAMPLES
 from postgres import descriptors
 from postgres.embedded import places
 from tests import forkserver, prepared
+from tests.effort import IS_WHOLE
 from tests.histories import checking, farm_calls
 from tests.ports import free_port
 
@@ -197,8 +198,9 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def fresh_farm(tmp_path: Path) -> Iterator[Farm]:
-    """A farm that has never been started, and is gone afterwards, whatever the test did to it."""
-    with one_farm(tmp_path / "var", is_fresh=True) as made:
+    """A farm that has never been started where the run is to be whole, and is gone afterwards, whatever the test did to
+    it."""
+    with one_farm(tmp_path / "var", is_fresh=IS_WHOLE) as made:
         yield made
 
 

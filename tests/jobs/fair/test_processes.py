@@ -10,6 +10,7 @@ from django.db import connection
 from jobs import operations
 from jobs.models import Weight
 from tests import farm, forkserver
+from tests.effort import turn
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LENGTHS_MS, WEIGHTS = (20, 50, 120), (1, 2, 3, 1)
@@ -55,8 +56,7 @@ def processes(workers: list[int], *, seconds: int, ready: int) -> Iterator[list[
 @pytest.mark.parametrize(
     ("workers", "tenants", "seconds", "within", "ready"),
     [
-        (6, 12, 8, 0.3, 0),
-        (4, 8, 8, 0.3, 9),
+        *turn([(6, 12, 8, 0.3, 0), (4, 8, 8, 0.3, 9)], of=2),
         pytest.param(16, 50, 60, 0.1, 0, marks=pytest.mark.long),
         pytest.param(16, 50, 60, 0.1, 4, marks=pytest.mark.long),
     ],

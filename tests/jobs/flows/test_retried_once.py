@@ -20,6 +20,7 @@ from jobs.operations import bulk
 from jobs.operations.submit import submit_again
 from postgres import transactions
 from tests import farm
+from tests.effort import share
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -95,7 +96,7 @@ def test_a_retry_that_nobody_began_is_superseded_by_the_next_one(worker: Worker)
     assert in_place(first) == [first, unbegun, again]
 
 
-@pytest.mark.parametrize("turn", range(5))
+@pytest.mark.parametrize("turn", range(share(5, of=5)))
 def test_of_many_who_retry_jobs_of_one_place_at_once_one_does(worker: Worker, turn: int) -> None:
     first, _ = failed_step(worker)
     unbegun = operations.retry(first, by=None).pk
@@ -110,7 +111,7 @@ def test_of_many_who_retry_jobs_of_one_place_at_once_one_does(worker: Worker, tu
     assert len(in_place(first)) == 3
 
 
-@pytest.mark.parametrize("turn", range(5))
+@pytest.mark.parametrize("turn", range(share(5, of=5)))
 def test_what_was_canceled_for_its_sake_is_tried_again_once_beside_one_who_tries_that_itself(
     worker: Worker, turn: int
 ) -> None:

@@ -19,7 +19,7 @@ from tests.scheduling.concurrency.support import keepers, kill_one, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RNG = random.Random(11)
-LINES = share(5_000, of=2)
+LINES = share(5_000, of=4)
 
 
 class TestABatch:

@@ -15,6 +15,7 @@ from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 from scheduling.operations.functions import insert, new
+from tests.effort import share
 from tests.scheduling.concurrency.conftest import COUNTERS, counters, marks
 from tests.scheduling.concurrency.support import SECONDS, Supervisor, all_ended, keepers, kill_one, states, until
 from tests.scheduling.integration import sample
@@ -36,10 +37,10 @@ class TestAFarmUnderKills:
         """Half a minute, or a quarter of one where the run need not be whole, in which a process of the clusters is
         killed every second.
 
-        5,000 mutations in bursts with pauses in between, so that workers are killed idle as well as busy; a cron of
-        two seconds beside them on the same two clusters; and 2,000 actions of 50 ms on a third.
+        5,000 mutations, or half of them, in bursts with pauses in between, so that workers are killed idle as well as
+        busy; a cron of two seconds beside them on the same two clusters; and 2,000 actions of 50 ms on a third.
         """
-        per_burst, bursts, seconds, ledger = 1000, 5, 2 * SECONDS, tmp_path / "ledger"
+        per_burst, bursts, seconds, ledger = share(1000, of=2), 5, 2 * SECONDS, tmp_path / "ledger"
         with keepers("--mutations", "--mutations", "--actions --workers 8") as started:
             first = make_cron("every two seconds", sample.nothing, every_s=2)
             schedule_actions(2000, ledger)
