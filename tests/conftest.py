@@ -96,7 +96,6 @@ def _place_among_long(file: str) -> int:
 
 def pytest_collection_finish() -> None:
     """What was collected stays: Python need not look through half a million objects for garbage again and again."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_EVERY)
     gc.enable()
