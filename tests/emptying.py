@@ -71,8 +71,8 @@ def allow(superuser: "psycopg.Connection[tuple[object, ...]]") -> None:
     """Let the tests' own server empty tables without asking their triggers. Of several at once the first does it."""
     with superuser.transaction():
         superuser.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        asked = "SELECT has_parameter_privilege(%s, 'session_replication_role', 'SET')"
-        if superuser.execute(asked, [places.ROLE]).fetchone() == (False,):
+        may = "SELECT has_parameter_privilege(%s, 'session_replication_role', 'SET')"
+        if superuser.execute(may, [places.ROLE]).fetchone() == (False,):
             grant = sql.SQL("GRANT SET ON PARAMETER session_replication_role TO {}")
             superuser.execute(grant.format(sql.Identifier(places.ROLE)))
 
