@@ -62,7 +62,7 @@ FORMS: Final[Mapping[str, Any]] = {
     "queues/<str:name>/ceiling/": {"ceiling": "3"},
     "queues/<str:name>/order/": {"fair": "owner", "ages_after": "600"},
     "new-cron/": {"name": "weekly", "function": "jobs.operations.from_crons.submit_job", **_CRON},
-    "crons/<cronname:name>/edit/": _CRON,
+    "crons/<cronname:name>/edit/": _CRON | {"arguments_text": '{"name": "y"}'},
     "workers/connect/": {"name": "another", "queues": "chat", "scope": "own"},
     "alerts/rules/new/": _RULE,
     "alerts/rules/<jobid:rule_id>/": _RULE,
