@@ -16,6 +16,8 @@ IS_CHECKOUT: Final = (CODE / "manage.py").is_file() and (CODE / "pyproject.toml"
 MANAGE: Final = "manage.py" if IS_CHECKOUT else "jobfarm"
 """What sentences name: whoever reads "Run manage.py migrate." types it."""
 
+FARM_URL: Final = "farm.url"  # in JOBFARM_DATA: where the farm listens that runs
+
 # -P: a folder `jobs` where somebody types a command is not ours.
 _ENTRY: Final = [str(CODE / "manage.py")] if IS_CHECKOUT else ["-P", "-m", "jobfarm"]
 
@@ -36,11 +38,7 @@ def importable() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(CODE), known]))} if IS_CHECKOUT else {}
 
 
-def url_file() -> Path:
-    """Return the file in which a farm notes where it listens, as long as it runs."""
-    return Path(settings.JOBFARM_DATA, "farm.url")
-
-
 def own_url() -> str:
     """Return where the farm of this folder listens; if none runs there, where its parts do by themselves."""
-    return url_file().read_text() if url_file().is_file() else f"http://127.0.0.1:{settings.PORT}"
+    noted = Path(settings.JOBFARM_DATA, FARM_URL)
+    return noted.read_text() if noted.is_file() else f"http://127.0.0.1:{settings.PORT}"

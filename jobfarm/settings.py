@@ -293,8 +293,7 @@ Q_CLUSTER: dict[str, Any] = {
 
 WEBHOOKS = _group("WEBHOOKS_")
 METERING = _group("METERING_")
-# SOURCE: this farm, as receivers of several see it (ce-source).
-OUTBOX = _group("OUTBOX_", ENDPOINTS_PER_OWNER=20, SOURCE=JOBFARM_URL or f"http://127.0.0.1:{PORT}")
+OUTBOX = _group("OUTBOX_", ENDPOINTS_PER_OWNER=20, SOURCE=JOBFARM_URL or f"http://127.0.0.1:{PORT}")  # ce-source
 # OpenAI-compatible servers whose models are listed every night: addresses that /models is added to, comma between.
 # A key for all of them, if they need one, is LLM_API_KEY.
 LLM_SERVERS = _ENV["LLM_SERVERS"]

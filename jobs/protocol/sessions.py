@@ -123,8 +123,7 @@ async def write_by_loop(key: str, calls: Sequence[Call]) -> list[Performed | Ref
     worker = operations.remembered(key)
     read = [refusal.value_or_refusal(verbs.piece, *piece) for piece in _pieces(calls)]
     pieces = [piece for piece in read if isinstance(piece, Piece)]
-    size = sum(len(piece.text) for piece in pieces)
-    if worker is None or len(pieces) < len(read) or size > MOST_BY_LOOP:
+    if worker is None or len(pieces) < len(read) or sum(len(piece.text) for piece in pieces) > MOST_BY_LOOP:
         return None
     numbers = await operations.write_outputs_by_loop(worker, pieces)
     return None if numbers is None else _written(calls, [answers.Written(next_seq=number) for number in numbers])

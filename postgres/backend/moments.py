@@ -7,8 +7,7 @@ from psycopg import DataError
 from psycopg.abc import Buffer
 from psycopg.types.datetime import TimestamptzLoader
 
-# A year from where Python's calendar ends: what is shown in another zone, or counted on from there, is in it too.
-FIRST: Final = datetime(2, 1, 1, tzinfo=UTC)
+FIRST: Final = datetime(2, 1, 1, tzinfo=UTC)  # a year from the calendar's end: so is what is counted on from there
 LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 

@@ -302,11 +302,10 @@ def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime
 
 def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:
     schedule = schedules.parse(cron.schedule)
-    if cron.next_at is None or moments.is_none(cron.next_at):
-        return schedule.first(now=now)
-    if cron.next_at > now:
-        return cron.next_at
-    [last] = schedule.latest(start=cron.next_at, end=now, most=1)[1]
+    at = None if cron.next_at is None or moments.is_none(cron.next_at) else cron.next_at
+    if at is None or at > now:
+        return at or schedule.first(now=now)
+    [last] = schedule.latest(start=at, end=now, most=1)[1]
     return schedule.after(last)
 
 

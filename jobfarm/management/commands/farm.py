@@ -69,7 +69,7 @@ class Command(BaseCommand):
         lock, listener = self._alone_at(host, port)
         url = f"http://{host}:{listener.getsockname()[1]}"
         try:
-            commands.url_file().write_text(url)
+            (settings.JOBFARM_DATA / commands.FARM_URL).write_text(url)
             self._prepare()
             lowered = processes.rights_of_servants()
             children = [_web(listener, lowered, number if web > 1 else 0, metrics) for number in range(1, web + 1)]
@@ -81,7 +81,7 @@ class Command(BaseCommand):
             gc.collect()
             processes.Supervisor(children, folder=settings.JOBFARM_DATA, report=self._print).run()
         finally:
-            commands.url_file().unlink(missing_ok=True)
+            (settings.JOBFARM_DATA / commands.FARM_URL).unlink(missing_ok=True)
             listener.close()
             embedded.release()
             lock.release()
