@@ -99,8 +99,8 @@ def end_of_output(job_id: int, *, fence: int, characters: int) -> tuple[str, boo
 
 
 def unknown_files(names: Sequence[str]) -> list[str]:
-    """Those of these names in the storage that neither a result file nor an upload has, in their order. They are asked by
-    the ids in them: no index leads to names, and by these only what is left is looked for, which is little."""
+    """Those of these names in the storage that neither a result file nor an upload has, in their order. Asked by the
+    ids in them: no index leads to names, so by these only what is left is looked for, which is little."""
     job_ids, upload_ids = ([match[1] for match in map(of.match, names) if match] for of in (_OF_JOB, _OF_UPLOAD))
     left = _without(names, ResultFile.objects.filter(job_id__in=job_ids), Upload.objects.filter(pk__in=upload_ids))
     rows = (table.objects.filter(stored_as__in=left) for table in (ResultFile, Upload))
