@@ -13,7 +13,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.files import File
 from django.core.files.storage import FileSystemStorage, default_storage
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, connections
 from django.db.models import F
 from django.db.models.functions import Now
 from django.test import Client
@@ -124,20 +124,21 @@ def _cut(*texts: str) -> Any:
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The answer to the first COMMIT of a file's row does not come."""
-    plain, wrote, lost = connection._commit, list[str](), list[bool]()
+    wrapper: Any = type(connections["default"])
+    plain, wrote, lost = wrapper._commit, list[str](), list[bool]()
 
     def note(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
         if re.search("INSERT INTO .?jobs_(upload|resultfile)", str(sql)):
             wrote.append(sql)
         return execute(sql, *rest)
 
-    def commit() -> None:
-        plain()
+    def commit(session: Any) -> None:
+        plain(session)
         if wrote and not lost:
             lost.append(True)
             raise OperationalError("the connection is lost")
 
-    monkeypatch.setattr(type(connection._connections[connection._alias]), "_commit", lambda _: commit())
+    monkeypatch.setattr(wrapper, "_commit", commit)
     with connection.execute_wrapper(note):
         yield
 
@@ -176,13 +177,14 @@ def test_parts_of_a_job_that_its_quota_refused_go_within_the_hour(ada: User, set
 def test_parts_are_stored_before_anything_is_locked(ada: User, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bucket may take a minute, in which all else that this person submits would wait for the limit; and the job that
     submits another, for its heartbeats."""
-    within, plain = list[bool](), FileSystemStorage._save
+    disk: Any = FileSystemStorage
+    within, plain = list[bool](), disk._save
 
-    def save(storage: FileSystemStorage, name: str, content: Any) -> str:
+    def save(storage: Any, name: str, content: Any) -> Any:
         within.append(connection.in_atomic_block)
         return plain(storage, name, content)
 
-    monkeypatch.setattr(FileSystemStorage, "_save", save)
+    monkeypatch.setattr(disk, "_save", save)
     headers = {"Authorization": f"Bearer {accounts.create_token(ada, name='mine')[1]}", "Idempotency-Key": "one"}
 
     def post(kind: str, text: str) -> int:
