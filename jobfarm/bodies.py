@@ -71,7 +71,7 @@ class BoundedBodies:
         if announced.isdigit() and int(announced) > limit:
             await _refuse(scope, receive, send, TooLarge(limit=limit))
             return
-        body = _Body(receive, limit=limit, half_sent=self._half_sent, address=network_of(scope))
+        body = _Body(receive, limit=limit, half_sent=self._half_sent, scope=scope)
         try:
             await self._app(scope, body.receive, send)
         except _NOT_READ as error:
@@ -94,7 +94,7 @@ def cutting(path: str) -> Cutting | None:
 def _limit(scope: Scope) -> int:
     sizes: Mapping[str, Any] = settings.JOBFARM
     request = f"{scope['method']} {scope['path']}"
-    if scope["method"] == "POST" and cutting(scope["path"]) is not None:
+    if scope["method"] == "POST" and _LARGE.fullmatch(scope["path"]):
         return int(sizes["FILE_BYTES"]) + _FORM_BYTES
     if request == _OPENAI_FILE:
         return int(settings.OPENAI["FILE_BYTES"]) + _FORM_BYTES
@@ -104,11 +104,11 @@ def _limit(scope: Scope) -> int:
 class _Body:
     """The body of one request as it comes. While it is half sent it counts for its address."""
 
-    def __init__(self, receive: Receive, *, limit: int, half_sent: Counter[str], address: str | None) -> None:
+    def __init__(self, receive: Receive, *, limit: int, half_sent: Counter[str], scope: Scope) -> None:
         self._receive = receive
         self._limit = limit
         self._half_sent = half_sent
-        self._address = address
+        self._scope = scope
         self._size = 0
         self._began_s = asyncio.get_running_loop().time()
         self._is_read = False
@@ -148,15 +148,15 @@ class _Body:
             raise TooSlow(seconds=lasts_s) from None
 
     def _count(self, *, is_half_sent: bool) -> None:
-        if self._address is None or is_half_sent == self._is_counted:
+        if is_half_sent == self._is_counted or (address := network_of(self._scope)) is None:
             return
         most = settings.JOBFARM["HALF_SENT_PER_ADDRESS"]
-        if is_half_sent and self._half_sent[self._address] >= most:
+        if is_half_sent and self._half_sent[address] >= most:
             raise TooMany(limit=most, retry_after=_RETRY_AFTER_S)
         self._is_counted = is_half_sent
-        self._half_sent[self._address] += 1 if is_half_sent else -1
-        if not self._half_sent[self._address]:
-            del self._half_sent[self._address]  # addresses are many
+        self._half_sent[address] += 1 if is_half_sent else -1
+        if not self._half_sent[address]:
+            del self._half_sent[address]  # addresses are many
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
