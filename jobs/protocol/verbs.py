@@ -17,7 +17,7 @@ from jobs.domain.flows import LONGEST_NAME, MOST_INTO
 from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
-from jobs.domain.waits import LONGEST_KEY, LONGEST_S
+from jobs.domain.waits import AT_ONCE, LONGEST_KEY, LONGEST_S
 from jobs.errors import InvalidJson, LeaseLost, PayloadTooLarge
 from jobs.models import Worker
 from jobs.protocol import answers
@@ -374,7 +374,7 @@ def _finished(worker: Worker, job_id: int, ending: Ending) -> operations.Finishe
     if ending.outcome == "success" and isinstance(ending.result, Cut) and ending.result.whole is not None:
         operations.keep_result(worker, job_id, ending.parsed, ending.result.whole)
     same = {name: getattr(ending, name) for name in ("outcome", "result", "error", "retryable", "ran_s")}
-    wait = _wait(ending.wait) if ending.wait else operations.Wait()
+    wait = _wait(ending.wait) if ending.wait else AT_ONCE
     return operations.Finished(job_id=job_id, lease=ending.parsed, wait=wait, **same)
 
 

@@ -171,7 +171,7 @@ def _begin(connection: _Connection) -> bytes:
 def _rows(adapting: abc.Transformer, result: Any) -> Rows:
     if result.status != ExecStatus.TUPLES_OK:
         return []
-    make: Any = _row(*(result.fname(n) for n in range(result.nfields)))
+    make: Any = _row(*map(result.fname, range(result.nfields)))
     adapting.set_pgresult(result)
     try:
         return adapting.load_rows(0, result.ntuples, make)
