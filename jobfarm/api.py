@@ -52,8 +52,8 @@ class JsonRenderer(JSONRenderer):
 
 
 class FarmApi(NinjaAPI):
-    """Tells every refusal in the one form; what is none is left to Django, which logs it and answers 500. Makes its
-    document once: it takes a tenth of a second, and anybody may ask for it."""
+    """Tells every refusal in the one form. Makes its document once: it takes a tenth of a second, and anybody may ask
+    for it."""
 
     @functools.cached_property
     def _document(self) -> OpenAPISchema:
@@ -73,10 +73,7 @@ class FarmApi(NinjaAPI):
         return super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
 
     def on_exception(self, request: HttpRequest, exc: Any) -> HttpResponse:  # noqa: ARG002 (ninja's signature)
-        refused = refusals.refusal(exc)
-        if refused is None:
-            raise exc
-        return refusals.respond(refused)
+        return refusals.response_to(exc)
 
 
 _BOTH: Any = {"version": "1", "parser": JsonParser(), "renderer": JsonRenderer()}

@@ -4,10 +4,11 @@ import os
 import sys
 from contextlib import closing
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
@@ -17,7 +18,10 @@ from django.views import defaults
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from core import pages
-from jobfarm.refusals import PASSING_S
+from jobfarm.refusals import PASSING_S, response_to
+from jobs.api import at_once
+from jobs.protocol.jobs import API
+from openai_api.domain import ADDRESS as OPENAI
 from postgres import transactions
 from postgres.reachability import is_away
 
@@ -28,6 +32,7 @@ POLICY = (
 # unfold's pages run Alpine.js, which evaluates expressions, and set style attributes.
 ADMIN_POLICY = f"{POLICY}; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
 _ADMIN: Final = "/admin/"
+_CALLS: Final = (f"{API}/", OPENAI)
 _RETRY_AFTER_S: Final = 5  # an embedded server is back by then
 _NO_VALUE: Final = {"22P02", "22P05"}  # no value of the type; no such character
 
@@ -61,6 +66,26 @@ def _single_sign_on() -> str:
         return "https:"
     urls = (urlsplit(url) for url in (settings.OIDC_ISSUER, settings.REMOTE_USER_LOGOUT_URL))
     return " ".join(f"{url.scheme}://{url.netloc}" for url in urls if url.netloc)
+
+
+def of_programs(get_response: pages.Respond) -> pages.Respond:
+    """Middleware: call a view of the APIs at once for who comes with a key and no cookie. What stands behind this is
+    for browsers alone: sessions and their people, messages, the guard of forms."""
+
+    def respond(request: HttpRequest) -> HttpResponseBase:
+        sent = request.META
+        if "HTTP_AUTHORIZATION" not in sent or "HTTP_COOKIE" in sent or not request.path_info.startswith(_CALLS):
+            return get_response(request)
+        request.user = AnonymousUser()
+        try:
+            if (answer := at_once.answer(request)) is not None:
+                return answer
+        except Exception as error:
+            return response_to(error)
+        request.resolver_match = called = resolve(request.path_info)
+        return cast("HttpResponseBase", called.func(request, *called.args, **called.kwargs))
+
+    return respond
 
 
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # whitenoise ships no types

@@ -88,6 +88,13 @@ def problem(error: Exception) -> tuple[int, Mapping[str, Any]]:
     return refused.status, refused.body
 
 
+def response_to(error: Exception) -> HttpResponse:
+    """The answer to a call that is refused. What is no refusal is raised: Django logs it, and answers 500."""
+    if (refused := refusal(error)) is None:
+        raise error
+    return respond(refused)
+
+
 def respond(refused: Answer) -> HttpResponse:
     return HttpResponse(
         json.dumps(refused.body, default=str),

@@ -175,7 +175,7 @@ def visible_to(request: HttpRequest) -> JobQuerySet:
 @pages.on_response
 def for_other_sites(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """Let pages of any site read what a view token in the address opens: without it, such an address opens nothing."""
-    if ViewKey.param_name in request.GET and request.path.startswith(f"{API}/"):
+    if request.META["QUERY_STRING"] and ViewKey.param_name in request.GET and request.path.startswith(f"{API}/"):
         response.headers["Access-Control-Allow-Origin"] = "*"
     return response
 

@@ -16,6 +16,7 @@ from core.recent import Outdated
 from core.refusal import Refusal, existing, raised
 from core.values import BIGINT, INTEGER
 from jobs import http, operations
+from jobs.api import at_once
 from jobs.domain.filters import Filters
 from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
 from jobs.domain.tags import MOST_TAGGED
@@ -90,6 +91,9 @@ def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: Idempote
         people.look_up(request, "submit")
         stored = _stored
     return _submitted_once(request, idempotency_key, body, submit=lambda: [raised(stored(request, [body])[0])])
+
+
+at_once.serve("/jobs", SUBMIT_RECENT[0], clients.NewJob, submit)
 
 
 @router.call(

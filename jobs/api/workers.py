@@ -11,6 +11,7 @@ from ninja.params import functions as parameters
 from core.api import Calls, Sample
 from core.values import Body
 from jobs import http, operations
+from jobs.api import at_once
 from jobs.domain.leases import Lease
 from jobs.models import Worker
 from jobs.protocol import answers, verbs
@@ -18,7 +19,8 @@ from jobs.protocol import jobs as protocol
 from jobs.protocol.verbs import VERBS, Verb
 from observing import fields
 
-router = Calls(auth=http.WorkerKey(), tags=["Workers"])
+_AUTHENTICATED: Final = http.WorkerKey()
+router = Calls(auth=_AUTHENTICATED, tags=["Workers"])
 HeldLease = Annotated[str, parameters.Query(..., description="The lease of the job.")]
 _RECOGNIZED: Final = http.WorkerKey(recognizes=True)
 
@@ -67,6 +69,9 @@ def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     return http.answered(claimed, note=claimed if claimed.jobs else waits)
 
 
+at_once.serve("/worker/claim", _RECOGNIZED, verbs.Claim, claim)
+
+
 def _route(name: str, verb: Verb) -> None:
     """Serve a verb as over the WebSocket; the job that it is about stands in the address."""
 
@@ -78,13 +83,15 @@ def _route(name: str, verb: Verb) -> None:
     parameters = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, annotation=of) for each, of in named.items()]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # ninja reads it
     call.__name__, call.__doc__ = verb.perform.__name__, verb.perform.__doc__
-    path = f"{'/jobs/{jobid:job_id}' if about else ''}/{name.removesuffix('_many')}"
+    key = _RECOGNIZED if verb.recognizes else _AUTHENTICATED
+    called = name.removesuffix("_many")
+    at_once.serve(f"/worker{'/jobs/0' if about else ''}/{called}", key, verb.body, call)
     answer, sample = (
         get_type_hints(verb.perform)["return"],
         {"lease": "$LEASE", **verb.sample} if about else verb.sample,
     )
-    options = {"auth": _RECOGNIZED} if verb.recognizes else {}
-    router.call("post", path, answer=answer, sample=Sample(body=sample), **options)(call)
+    path = f"{'/jobs/{jobid:job_id}' if about else ''}/{called}"
+    router.call("post", path, answer=answer, sample=Sample(body=sample), auth=key)(call)
 
 
 for _name, _verb in VERBS.items():
