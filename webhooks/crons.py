@@ -7,6 +7,7 @@ from django.conf import settings
 from scheduling.operations import Missed, daily, declare, interval, keep
 from webhooks.domain.deliveries import Source, Status
 from webhooks.models import Activity, Delivery, Refusal, SandboxTelemetry
+from webhooks.operations.activity import invalidate_digests
 from webhooks.operations.deliveries import DRAIN
 from webhooks.operations.maintenance import drain_sandbox_queue, reconcile, refresh_model_catalog
 
@@ -28,6 +29,7 @@ def _sandbox_days() -> Any:
     return settings.WEBHOOKS["SANDBOX_RETENTION_DAYS"]
 
 
+declare("digest cache invalidation", daily(hour=0, minute=5), invalidate_digests, missed=Missed.ONCE)
 declare("model catalog refresh", daily(hour=0), refresh_model_catalog, missed=Missed.ONCE)
 declare("reconciliation", interval(minutes=5), reconcile)
 declare(DRAIN, interval(minutes=15), drain_sandbox_queue)

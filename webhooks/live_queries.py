@@ -1,7 +1,7 @@
 """Live queries of the inbox: what its pages show, and when that is stale. For whoever may see deliveries."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -159,7 +159,8 @@ def activity(
 
 @_shown("activity-digest", topics=lambda: ["activity"], at_most_every_s=5.0)
 def digest() -> Mapping[str, Any]:
-    return {"digest": feed.digest(clock.now().date())}
+    now = clock.now().astimezone(UTC)
+    return {"digest": feed.digest(day=now.date(), now=now)}
 
 
 def _sources() -> list[dict[str, Any]]:

@@ -1,13 +1,14 @@
 """Emitting activity: one line for what people would want to read of an event."""
 
 from dataclasses import KW_ONLY, dataclass
-from datetime import datetime
+from datetime import date, datetime
 
+from django.db import transaction
 from django.db.models import Model
 
 from live import operations as live
 from webhooks.handlers.registry import Event
-from webhooks.models import Activity
+from webhooks.models import Activity, ActivityDigest
 
 TOPIC = "activity"
 
@@ -33,6 +34,7 @@ def emit(event: Event, *lines: Line) -> None:
     rows = [_row(event, n, line) for n, line in enumerate(lines)]
     Activity.objects.bulk_create(rows, ignore_conflicts=True)
     live.touch(TOPIC)
+    _forget_digests({row.at.date() for row in rows}, today=event.received_at.date())
 
 
 def _row(event: Event, n: int, line: Line) -> Activity:
@@ -49,6 +51,14 @@ def _row(event: Event, n: int, line: Line) -> Activity:
         resource=resource or "",
         link=line.link,
     )
+
+
+def _forget_digests(days: set[date], *, today: date) -> None:
+    """Days that are over may have been summed up already. After the commit: who sums up again then sees these lines,
+    and the mutation does not collide with its neighbours over this small table."""
+    late = sorted(day for day in days if day < today)
+    if late:
+        transaction.on_commit(lambda: ActivityDigest.objects.filter(day__in=late).delete(), robust=True)
 
 
 def _cut(text: str, length: int) -> str:

@@ -1,2 +1,2 @@
 from webhooks.models.inbox import Delivery, DeliveryAttempt, JobStart, Refusal, Rule, SandboxToken, Secret
-from webhooks.models.resources import Activity, Resource, SandboxSession, SandboxTelemetry
+from webhooks.models.resources import Activity, ActivityDigest, Resource, SandboxSession, SandboxTelemetry

@@ -306,6 +306,20 @@ class Activity(models.Model):
         return f"{self.actor} {self.verb} {self.object}".strip()
 
 
+class ActivityDigest(models.Model):
+    """What a day (UTC) came to, computed when somebody first asked; dropped daily, and when a late line comes."""
+
+    day = models.DateField(primary_key=True)
+    digest = models.JSONField()
+    computed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["-day"]
+
+    def __str__(self) -> str:
+        return f"activity of {self.day}"
+
+
 class ModelServer(models.Model):
     """An OpenAI-compatible server of settings.LLM_SERVERS, and how asking it for its models went."""
 

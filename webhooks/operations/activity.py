@@ -1,16 +1,18 @@
 """What happened, for people: the feed, an entry for each event, and the digest of a day."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
 from django.db.models import Count, Q
 
+from scheduling import operations as scheduling
 from webhooks import errors
-from webhooks.models import Activity
+from webhooks.models import Activity, ActivityDigest
 
 PAGE: Final = 50
 MOST: Final = 200
+BATCH: Final = 5000  # rows of some hundred bytes: a few ten milliseconds
 _MOST_GROUPS: Final = 10
 
 
@@ -18,6 +20,7 @@ _MOST_GROUPS: Final = 10
 class Digest:
     """What a day (UTC) came to: how many entries, by source, and by the ten busiest actors."""
 
+    day: date
     entries: int
     sources: tuple[tuple[str, int], ...]
     actors: tuple[tuple[str, int], ...]
@@ -46,22 +49,25 @@ def feed(
     return shown, older
 
 
-def digest(day: date) -> Digest:
-    """What a day came to, computed anew: only today's is read, and each entry changes it."""
-    start = datetime.combine(day, time(), tzinfo=UTC)
-    lines = Activity.objects.filter(at__gte=start, at__lt=start + timedelta(days=1))
+def digest(*, day: date, now: datetime) -> Digest:
+    """What a day came to. That of a day that is over is computed once and stored; a late entry drops it, and so does
+    the daily cron, should the two have crossed. Today's is computed each time."""
+    stored = ActivityDigest.objects.filter(day=day).first()
+    if stored:
+        groups = {name: tuple(map(tuple, stored.digest[name])) for name in ("sources", "actors")}
+        return Digest(day=day, entries=stored.digest["entries"], **groups)
+    computed = _compute(day)
+    if day < now.astimezone(UTC).date():
+        row = ActivityDigest(day=day, digest=asdict(computed) | {"day": day.isoformat()})
+        ActivityDigest.objects.bulk_create([row], ignore_conflicts=True)  # somebody else may have stored it
+    return computed
 
-    def count(*by: str) -> Any:
-        return lines.values(*by).annotate(entries=Count("id")).order_by("-entries", *by)
 
-    sources = list(count("source"))
-    actors = count("actor")[: _MOST_GROUPS + 1]
-    named = [(row["actor"], row["entries"]) for row in actors if row["actor"]]
-    return Digest(
-        entries=sum(row["entries"] for row in sources),
-        sources=tuple((row["source"], row["entries"]) for row in sources),
-        actors=tuple(named[:_MOST_GROUPS]),
-    )
+@scheduling.mutation
+def invalidate_digests() -> int:
+    """Drop every stored digest; how many there were. The next reader computes anew."""
+    forgotten, _ = ActivityDigest.objects.all().delete()
+    return forgotten
 
 
 def _position(cursor: str) -> tuple[datetime, int]:
@@ -74,3 +80,21 @@ def _position(cursor: str) -> tuple[datetime, int]:
     if position[1] >= 2**63:
         raise errors.NotFound(resource="page of activity")
     return position
+
+
+def _compute(day: date) -> Digest:
+    start = datetime.combine(day, time(), tzinfo=UTC)
+    lines = Activity.objects.filter(at__gte=start, at__lt=start + timedelta(days=1))
+
+    def count(*by: str) -> Any:
+        return lines.values(*by).annotate(entries=Count("id")).order_by("-entries", *by)
+
+    sources = list(count("source"))
+    actors = count("actor")[: _MOST_GROUPS + 1]
+    named = [(row["actor"], row["entries"]) for row in actors if row["actor"]]
+    return Digest(
+        day=day,
+        entries=sum(row["entries"] for row in sources),
+        sources=tuple((row["source"], row["entries"]) for row in sources),
+        actors=tuple(named[:_MOST_GROUPS]),
+    )

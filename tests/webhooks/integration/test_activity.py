@@ -12,13 +12,14 @@ from postgres import clock
 from scheduling import operations as scheduling
 from tests.webhook_samples import RECEIVED, changed, handle, report, routed, tables
 from webhooks.errors import NotFound
-from webhooks.models import Activity, SandboxTelemetry
+from webhooks.models import Activity, ActivityDigest, SandboxTelemetry
 from webhooks.operations import activity
 
 pytestmark = pytest.mark.django_db
 
 ISSUE = "github/issues.opened.1.json"
 DAY = date(2019, 5, 15)  # of most of GitHub's samples
+NOW = RECEIVED
 
 
 def line(n: int, *, at: datetime = RECEIVED, **fields: Any) -> Activity:
@@ -108,7 +109,7 @@ class TestLines:
     def test_make_the_feed_stale(self, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> None:
         with django_capture_on_commit_callbacks() as hooks:
             report(ISSUE, received_at=datetime(2019, 5, 15, 15, 21, tzinfo=UTC))
-        assert len(hooks) == 1  # live.touch
+        assert len(hooks) == 1  # live.touch; a line of today drops no digest
 
     def test_are_cut_to_their_columns(self) -> None:
         body = changed(ISSUE, issue__title="t" * 255, repository__full_name="r" * 255)
@@ -148,7 +149,7 @@ class TestDigest:
         for sample in routed():
             if sample.source == "github":
                 handle(sample.event())
-        summed = activity.digest(DAY)
+        summed = activity.digest(day=DAY, now=NOW)
         assert summed.entries == Activity.objects.filter(at__date=DAY).count() == 20
         assert summed.sources == (("github", 20),)
         assert summed.actors == (("Codertocat", 19), ("Octocoders", 1))
@@ -156,20 +157,43 @@ class TestDigest:
     def test_leaves_out_lines_that_nobody_did(self) -> None:
         line(1, actor="")
         line(2)
-        summed = activity.digest(RECEIVED.date())
+        summed = activity.digest(day=RECEIVED.date(), now=NOW)
         assert (summed.entries, summed.actors) == (2, (("ada", 1),))
 
     def test_ends_with_the_day_of_utc(self) -> None:
         midnight = datetime(2019, 5, 15, tzinfo=UTC)
         for n, at in enumerate([midnight - timedelta(microseconds=1), midnight, midnight + timedelta(days=1)]):
             line(n, at=at)
-        assert activity.digest(DAY).entries == 1
+        assert activity.digest(day=DAY, now=NOW).entries == 1
+
+    def test_of_a_day_that_is_over_is_computed_once(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+        report(ISSUE)
+        first = activity.digest(day=DAY, now=NOW)
+        with django_assert_num_queries(1):
+            assert activity.digest(day=DAY, now=NOW) == first
 
     def test_of_today_is_computed_each_time(self) -> None:
         line(1)
-        assert activity.digest(RECEIVED.date()).entries == 1
+        assert activity.digest(day=RECEIVED.date(), now=NOW).entries == 1
         line(2)
-        assert activity.digest(RECEIVED.date()).entries == 2
+        assert activity.digest(day=RECEIVED.date(), now=NOW).entries == 2
+        assert not ActivityDigest.objects.exists()
+
+    def test_is_dropped_by_a_line_that_comes_late(
+        self, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    ) -> None:
+        activity.digest(day=DAY, now=NOW)
+        activity.digest(day=date(2019, 5, 14), now=NOW)
+        with django_capture_on_commit_callbacks(execute=True):
+            report(ISSUE)
+        assert [stored.day for stored in ActivityDigest.objects.all()] == [date(2019, 5, 14)]
+        assert activity.digest(day=DAY, now=NOW).entries == 1
+
+    def test_is_dropped_daily(self) -> None:
+        for day in (1, 2):
+            activity.digest(day=date(2019, 5, day), now=NOW)
+        assert activity.invalidate_digests() == 2
+        assert not ActivityDigest.objects.exists()
 
 
 class TestRetention:
