@@ -1,6 +1,6 @@
 """What a worker did: lately, in the last week, and by day. Each statement reads a bounded number of rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
@@ -80,13 +80,15 @@ def lately(worker_id: int) -> Lately:
     return Lately(since=row.since, succeeded=row.succeeded, jobs=jobs, **failed)
 
 
-def offered_models(user: User, *, away_s: float) -> dict[str, OfferedModel]:
-    """The models that a worker announces which may take this person's jobs, in the order of their names. A drained
-    worker offers nothing, nor does one whose key lacks the model's queue, or that is away for `away_s`."""
+def offered_models(user: User, *, away_s: float, models: Collection[str] | None = None) -> dict[str, OfferedModel]:
+    """The models that a worker announces which may take this person's jobs, in the order of their names; of these
+    `models` alone where some are named. A drained worker offers nothing, nor does one whose key lacks the model's
+    queue, or that is away for `away_s`."""
     params = {"user": user.pk, "away_s": away_s, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
+    params["models"] = None if models is None else [*models]
     offered: dict[str, OfferedModel] = {}
     for row in statements.load("jobs", "offered_models").run(params):
-        for model in row.models:
+        for model in row.models if models is None else {*row.models}.intersection(models):
             if queue_of_model(model) in row.queues:
                 since, others = offered.get(model, OfferedModel(row.reported_at, {}))
                 offering = Offering(row.concurrency, row.cache_used, model in row.loaded)

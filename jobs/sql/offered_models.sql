@@ -6,5 +6,6 @@ SELECT worker.id, worker.queues, facts.models, facts.loaded, facts.reported_at, 
 FROM jobs_worker AS worker JOIN jobs_workerfacts AS facts ON facts.worker_id = worker.id
 WHERE (worker.owner_id IS NULL OR worker.owner_id = %(user)s::bigint) AND worker.revoked_at IS NULL
   AND worker.drained_at IS NULL AND facts.models <> '{}'
+  AND (%(models)s::text[] IS NULL OR facts.models::text[] && %(models)s::text[])
   AND worker.last_seen_at > statement_timestamp() - make_interval(secs => greatest(%(alive_s)s::float8, %(away_s)s::float8))
   AND (NOT facts.leaving OR facts.reported_at > statement_timestamp() - make_interval(secs => %(away_s)s::float8))

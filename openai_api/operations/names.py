@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -94,14 +94,17 @@ def rules() -> Rules:
     return known
 
 
-def names(user: User, *, token_id: int | None) -> dict[str, CallableName]:
-    """What this person may call with this token now, in order. Of models whose workers are starting anew, too."""
-    known, offered = rules(), _offered(user)
+def names(user: User, *, token_id: int | None, only: str | None = None) -> dict[str, CallableName]:
+    """What this person may call with this token now, in order. Of models whose workers are starting anew, too. `only`
+    this name, and the models behind it, are looked for where it is given."""
+    known = rules()
+    aliases = known.aliases if only is None else {only: known.aliases.get(only, ())}
+    offered = _offered(user, None if only is None else [only, *(step.model for step in aliases[only])])
     callables = {
         name: _callable([Alias(name=name, model=name)], offered, is_alias=False)
         for name in offered if name not in known.hidden
     }  # fmt: skip
-    for name, steps in known.aliases.items():
+    for name, steps in aliases.items():
         if there := [place for place, step in enumerate(steps) if step.model in offered]:
             callables[name] = _callable(steps[there[0] :], offered)
     own, of_groups = known.of(user, token_id)
@@ -111,11 +114,10 @@ def names(user: User, *, token_id: int | None) -> dict[str, CallableName]:
 
 def find(name: str, *, user: User, token_id: int | None) -> CallableName:
     """What answers calls of this name. Raises UnknownModel."""
-    known = names(user, token_id=token_id)
-    if name not in known:
-        listed = ", ".join([*known][:_LISTED]) or "none"
+    if (found := names(user, token_id=token_id, only=name).get(name)) is None:
+        listed = ", ".join([*names(user, token_id=token_id)][:_LISTED]) or "none"
         raise UnknownModel(model=name, offered=listed, param="model")
-    return known[name]
+    return found
 
 
 def per_minute(user: User, token_id: int | None) -> dict[str, int]:
@@ -223,6 +225,6 @@ def _callable(
     return CallableName(since=since, workers=workers, steps=steps, is_alias=is_alias)
 
 
-def _offered(user: User | None) -> Mapping[str, jobs.OfferedModel]:
+def _offered(user: User | None, models: Collection[str] | None = None) -> Mapping[str, jobs.OfferedModel]:
     away_s: float = settings.OPENAI["RESTART_GRACE"]
-    return {} if user is None else jobs.offered_models(user, away_s=away_s)
+    return {} if user is None else jobs.offered_models(user, away_s=away_s, models=models)
