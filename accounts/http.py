@@ -52,16 +52,17 @@ def let_in_by(request: HttpRequest) -> ApiToken | None:
     return token
 
 
-def look_up(request: HttpRequest, scope: str) -> None:
-    """Look up the token that let this request in, where it was remembered. Raises AuthenticationError (what a request
-    without a good token is answered with), InsufficientScope."""
+def look_up(request: HttpRequest, scope: str) -> bool:
+    """Look up the token that let this request in, where it was remembered; whether it was. Raises AuthenticationError
+    (what a request without a good token is answered with), InsufficientScope."""
     if getattr(let_in_by(request), "versions", None) is None:
-        return
+        return False
     token = _token(request)
     if token is None:
         raise AuthenticationError
     _check(token, scope)
     request.auth = token.user  # type: ignore[attr-defined]  # as ninja does
+    return True
 
 
 def token_id(request: HttpRequest) -> int | None:

@@ -55,10 +55,11 @@ _DECIDING: Final = (*LABELS.values(), BACKGROUND)  # headers that say what is as
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """An attempt of a client that repeats its calls; `fingerprint` is what all attempts of one call share."""
+    """An attempt of a client that repeats its calls; `fingerprint` is what all attempts of one call share. Of any other
+    client it is empty."""
 
-    is_repeated: bool
-    fingerprint: str
+    is_repeated: bool = False
+    fingerprint: str = ""
 
 
 class CallConverter:
@@ -111,11 +112,11 @@ def fingerprint(request: HttpRequest, call: domain.Call) -> list[Any]:
     return [request.path, call.body, digest.hexdigest()] if file else [request.path, call.body]
 
 
-def attempt_of(request: HttpRequest, call: domain.Call, *, token_id: int | None) -> Attempt | None:
-    """Which attempt of a client that repeats its calls by itself this is; None of any other client."""
+def attempt_of(request: HttpRequest, call: domain.Call, *, token_id: int | None) -> Attempt:
+    """Which attempt of a client that repeats its calls by itself this is."""
     count = request.headers.get(ATTEMPT, "")
     if not _NUMBER.fullmatch(count):
-        return None
+        return Attempt()
     decisive = [*fingerprint(request, call), token_id, *(request.headers.get(name, "") for name in _DECIDING)]
     digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
     return Attempt(is_repeated=int(count) > 0, fingerprint=digest)

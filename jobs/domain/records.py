@@ -78,6 +78,7 @@ class JobRecord(NamedTuple):
     kind_version: str | None = None  # those that rows have to have which were remembered (docs/adr/0115)
     token_version: str | None = None
     person_version: str | None = None
+    checks_queue: bool = False  # whether the statement that stores it looks whether there is its queue
 
     @property
     def keeps_all(self) -> bool:

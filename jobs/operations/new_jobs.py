@@ -133,7 +133,7 @@ def check(new_jobs: Sequence[NewJob], made: Sequence[JobRecord], kinds: Mapping[
     PriorityNotAllowed or QueueChoiceNotAllowed for what takes a right that `by` does not have."""
     usual = {(kind.name, kind.queue, kind.priority) for kind in kinds.values()}
     chosen = {(new.kind, new.queue, new.priority) for new in made} - usual
-    queue_names = {queue for kind, queue, _ in chosen if queue != kinds[kind].queue}
+    queue_names = {new.queue for new in made if new.queue != kinds[new.kind].queue and not new.checks_queue}
     for queue in sorted(queue_names - keys.known_queues(queue_names)) if queue_names else ():
         raise UnknownQueue(queue=queue)
     for owner, group in {(new.get("owner"), group) for new in new_jobs if (group := new.get("group"))}:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
+from core.recent import Outdated
 from core.refusal import Refusal, existing, raised
 from jobs.domain import files as names
 from jobs.domain import payloads
@@ -74,18 +75,19 @@ def store(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[Stored 
         return _checked_and_stored(new_jobs, recorded(new_jobs, kinds, traceparent=traces.current()), kinds, by)
 
 
-def store_recent(new: NewJob, *, by: User, versions: tuple[str, str] | None) -> Stored | NotUnique:
+def store_recent(new: NewJob, *, by: User | None, versions: tuple[str, str] | None) -> Stored | NotUnique:
     """`store` for a job whose kind this process may remember, as its caller may have remembered the token and the
     person that it comes from: of these `versions`.
 
-    Raises Outdated where one of these rows is another by now. Who is refused looks them up and asks `store`: no answer
-    rests on what was remembered, but that the job is stored (docs/adr/0115).
+    Raises Outdated where one of these rows is another by now, or its queue is not there. Who is refused looks them up
+    and asks `store`: no answer rests on what was remembered, but that the job is stored (docs/adr/0115).
     """
     with traces.span("submit", kind="producer", jobs=1):
         kinds: dict[str, Kind] = {}
         [record] = recorded([new], kinds, traceparent=traces.current(), is_recent=True)
-        if versions is not None:
-            record = record._replace(token_version=versions[0], person_version=versions[1])
+        token, person = versions or (None, None)
+        is_chosen = record.queue != kinds[record.kind].queue
+        record = record._replace(token_version=token, person_version=person, checks_queue=is_chosen)
         [answer] = _checked_and_stored([new], [record], kinds, by)
         return answer
 
@@ -104,7 +106,7 @@ def _checked_and_stored(
             return _resolved(new_jobs, records, kinds, by)
         if not _is_one_statement(new_jobs, records):
             return _stored(new_jobs, records, kinds, by)
-    except Refusal:
+    except (Outdated, Refusal):
         inputs.let_go(records)
         raise
     answer = submits.one(records[0])

@@ -1,5 +1,5 @@
 -- As submit.sql, for one job: half of all submits in number, and without arrays half as dear. A row without an id: it
--- has a twin. None: its kind, or who submits it, is not as it was remembered (docs/adr/0115).
+-- has a twin. None: its kind, or who submits it, is not as it was remembered (docs/adr/0115), or there is no such queue.
 WITH known AS MATERIALIZED (
     SELECT
     WHERE (%(kind_version)s::xid IS NULL
@@ -9,6 +9,7 @@ WITH known AS MATERIALIZED (
            WHERE token.id = %(token_id)s::bigint AND token.xmin = %(token_version)s::xid
              AND person.xmin = %(person_version)s::xid
              AND (token.expires_at IS NULL OR token.expires_at > statement_timestamp())))
+      AND (NOT %(checks_queue)s::boolean OR EXISTS (SELECT FROM jobs_queue WHERE name = %(queue)s::text))
 ), new_job AS MATERIALIZED (
     SELECT nextval('jobs_job_id_seq') AS id, requested.*,
            greatest(coalesce(run_at, statement_timestamp()), limit_until) AS due_at,

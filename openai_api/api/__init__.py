@@ -10,6 +10,8 @@ from ninja import Router
 from accounts import http as people
 from accounts.http import TokenAuth
 from core.api import caller as _user
+from core.recent import Outdated
+from core.refusal import Refusal
 from jobs import http as jobs_http
 from jobs import operations as jobs
 from observing import fields
@@ -39,15 +41,17 @@ def show_model(request: HttpRequest, model: str) -> dict[str, Any]:
     return _model(model, offered[model].timestamp())
 
 
-@router.post("/{openaicall:path}")
+@router.post("/{openaicall:path}", auth=TokenAuth(http.SCOPE, recognizes=True))
 def create(request: HttpRequest, path: str) -> HttpResponse:
     """Make a call: a job, once for each Idempotency-Key. A repeat waits for the same job."""
-    user, call, key = _user(request), http.call(request, path), http.idempotency_key(request)
-    labels, token_id = http.labels(request), people.token_id(request)
+    call, key, labels = http.call(request, path), http.idempotency_key(request), http.labels(request)
     call = replace(call, is_kept=call.is_background or key is not None or http.is_background(request))
-    attempt = None if key is not None else http.attempt_of(request, call, token_id=token_id)
-    again = "" if attempt is None else attempt.fingerprint
-    made = operations.take_over(again, path=path, user=user) if attempt and attempt.is_repeated else None
+    attempt = http.attempt_of(request, call, token_id=people.token_id(request)) if key is None else http.Attempt()
+    again = attempt.fingerprint
+    if key is not None or attempt.is_repeated or http.wants_cache(request) or call_hooks.is_hooked(path):
+        people.look_up(request, http.SCOPE)  # a remembered token is good for nothing but to store a job
+    user, token_id = _user(request), people.token_id(request)
+    made = operations.take_over(again, path=path, user=user) if attempt.is_repeated else None
     if made is not None:
         return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, again=again)
     repeatable = None if key is None else jobs.repeatable(user, key, http.fingerprint(request, call))
@@ -62,11 +66,7 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     new: list[operations.Made] = []
 
     def submit() -> list[int]:
-        options: dict[str, Any] = {
-            "token_id": token_id, "may_wait": jobs_http.may_wait(request),
-            "keep_content": people.keeps_content(request), **labels,
-        }  # fmt: skip
-        new.append(operations.submit(call, user=user, file=http.file_of(request), **options))
+        new.append(_submitted(request, call, labels))
         call_hooks.note(new[-1].job_id, notes)
         lookup.keep(new[-1].job_id)
         return [new[-1].job_id]
@@ -131,6 +131,23 @@ def list_input_items(request: HttpRequest, response_id: int) -> HttpResponse:
     """What the model got for a response, the latest first unless `order` says otherwise."""
     items = operations.input_items(response_id, user=_user(request))
     return http.response(response_id, http.page(http.Listing.model_validate(request.GET.dict()), items))
+
+
+def _submitted(request: HttpRequest, call: domain.Call, labels: dict[str, Any]) -> operations.Made:
+    def submit() -> operations.Made:
+        token = people.let_in_by(request)
+        return operations.submit(
+            call, user=_user(request), file=http.file_of(request), token_id=people.token_id(request),
+            versions=token.versions if token else None, may_wait=jobs_http.may_wait(request),
+            keep_content=people.keeps_content(request), **labels,
+        )  # fmt: skip
+
+    try:
+        return submit()
+    except (Outdated, Refusal):
+        if not people.look_up(request, http.SCOPE):
+            raise
+        return submit()
 
 
 def _look(request: HttpRequest, call: domain.Call, labels: dict[str, Any]) -> cache.Lookup:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +15,8 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from core import large_json
-from core.refusal import Refusal
+from core.recent import Outdated
+from core.refusal import Refusal, raised
 from jobs import operations as jobs
 from jobs.errors import NotFound
 from openai_api import domain
@@ -71,11 +72,13 @@ def submit(
     token_id: int | None = None,
     may_wait: bool = False,
     keep_content: bool = True,
+    versions: tuple[str, str] | None = None,
 ) -> Made:
     """Make a call: a job in its model's queue, with its input file if it has one, for a worker with these labels. A
     worker that has its beginning gets it first, else one that has the model loaded, unless labels say who. Raises
     UnknownModel where nobody offers the model, UnknownPrevious and InvalidCall for a response that cannot be continued,
-    and as `jobs.operations.submit` and `upload`. Nothing is kept of a file whose call is refused."""
+    and as `jobs.operations.submit` and `upload`, of a token that was remembered (`versions`) as `store_recent`. Nothing
+    is kept of a file whose call is refused."""
     target = names.find(call.model, user=user, token_id=token_id)
     call = names.answered_by(call, target)
     if call.previous is not None:
@@ -89,13 +92,13 @@ def submit(
         "token_id": token_id, "may_wait": may_wait, "keep_content": keep_content,
     }  # fmt: skip
     if file is None or call.file is None:
-        job = _submit(call, user=user, **options)
-        preference.keep(job.pk)
-        return _made(call, job)
+        made = _submit(call, versions, owner=user, **options)
+        preference.keep(made.job_id)
+        return made
     kept = jobs.upload(call.file, file, owner=user)
     try:
-        return _made(call, _submit(call, user=user, files={call.file: kept.pk}, **options))
-    except Refusal:
+        return _submit(call, versions, owner=user, files={call.file: kept.pk}, **options)
+    except (Outdated, Refusal):
         jobs.delete_upload(kept.pk, by=user)
         raise
 
@@ -174,21 +177,19 @@ def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
     return [domain.input_item(item, job_id=job_id, number=number) for number, item in enumerate(_context(job))]
 
 
-def _made(call: domain.Call, job: "Job") -> Made:
-    may_move = bool(call.models)
-    return Made(job_id=job.pk, path=call.path, is_stream=call.is_stream, model=call.model, may_move=may_move)
-
-
-def _submit(call: domain.Call, *, user: User, **options: Any) -> "Job":
-    queue, payload = jobs.queue_of_model(call.model), call.payload
+def _submit(call: domain.Call, versions: tuple[str, str] | None, **options: Any) -> Made:
+    payload = call.payload
     if call.context:
         payload = large_json.gathered(payload | large_json.cut({"context": payload["context"]}, domain.CONTEXT))
-    if not call.later:
-        return jobs.submit(CALL.name, payload, owner=user, queue=queue, **options)
-    with transaction.atomic():
-        job = jobs.submit(CALL.name, payload, owner=user, queue=queue, **options)
-        names.note([(job.pk, call)], since=job.run_at)
-    return job
+    new: Any = {"kind": CALL.name, "payload": payload, "queue": jobs.queue_of_model(call.model), **options}
+    with transaction.atomic() if call.later else nullcontext():
+        [answer] = jobs.store([new]) if versions is None else [jobs.store_recent(new, by=None, versions=versions)]
+        stored = raised(answer)
+        if call.later:
+            names.note([(stored.id, call)], since=stored.run_at)
+    return Made(
+        job_id=stored.id, path=call.path, is_stream=call.is_stream, model=call.model, may_move=bool(call.models)
+    )
 
 
 def _own(job_id: int, *, path: str, user: User) -> "Job":
