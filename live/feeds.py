@@ -171,6 +171,10 @@ class Feed(ABC):
         return min(sinks, key=self._permits.load, default=self)
 
     @abstractmethod
+    def take(self, items: Sequence[Item]) -> None:
+        """Deliver these items, which this process has stored, without a read, if none is under way or due."""
+
+    @abstractmethod
     def _catch_up(self, watch: Watch) -> None: ...
 
     @abstractmethod
@@ -203,6 +207,17 @@ class StateFeed(Feed):
         latest = await self._with_permit(
             rendering.state, self._query, self.arguments, audience=self._audience, language=self._language
         )
+        self._deliver(latest)
+
+    def take(self, items: Sequence[Item]) -> None:
+        """Deliver the last of them, which is how it stands; where a read is under way or due, which may be older, read
+        once more."""
+        if self._task is not None:
+            self.changed()
+        else:
+            self._deliver(rendering.data(items[-1].data))
+
+    def _deliver(self, latest: rendering.Rendering | None) -> None:
         self._version = latest.version if latest else None
         for watch in list(self._watches):
             if latest is None:
@@ -225,7 +240,6 @@ class StreamFeed(Feed):
     ) -> None:
         super().__init__(arguments, at_most_every_s=0.0, rng=rng, permits=permits)
         self._query = query
-        self.is_appended = query.is_appended
         self._taken: list[Item] = []
         self._delivered_at = float("-inf")
         self._handing_over: asyncio.TimerHandle | None = None

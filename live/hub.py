@@ -214,7 +214,7 @@ class Hub:
                 else StateFeed(query, arguments, audience=audience, language=language, **of_process)
             )
             feed.abandoned = functools.partial(self._drop, key)
-            take = feed.take if isinstance(feed, StreamFeed) and feed.is_appended else None
+            take = feed.take if query.is_appended else None
             watched = self._subscriptions.add(query.topics(arguments), lambda _: feed.changed(), take)
             self._feeds[key] = (feed, watched)
         return self._feeds[key][0]

@@ -11,11 +11,12 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
-from django.db import DEFAULT_DB_ALIAS, transaction
+from django.db import DEFAULT_DB_ALIAS
 
 from live import topics as topic_names
 from live.layer import NotifyChannelLayer
@@ -43,22 +44,17 @@ def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
     _touched.add(map(topic_names.checked, topics), using=using)
 
 
-def append(new: Mapping[str, Item], *, using: str = DEFAULT_DB_ALIAS) -> None:
-    """`touch` these topics because of the next item of a stream each and nothing else: after the commit, who watches
-    such a stream in this process and has what the item `follows` gets it as it is, and does not read. Raises
-    BadTopic."""
-    appended = _appended(new)
-    transaction.on_commit(lambda: publish([*appended], appended), using=using, robust=True)
+def append(new: Mapping[str, Item], *topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
+    """`touch` these topics because of the next item of a stream each, or of how something stands, and nothing else:
+    after the commit, who watches that in this process (of a stream: and has what the item `follows`) gets it as it is,
+    and does not read. `topics` are touched beside. Raises BadTopic."""
+    items = [_New(topic_names.checked(topic), item) for topic, item in new.items()]
+    _touched.add([*map(topic_names.checked, topics), *items], using=using)
 
 
 def append_committed(new: Mapping[str, Item]) -> None:
     """`append` of items that are committed already, by the event loop of a process with a hub."""
-    appended = _appended(new)
-    publish([*appended], appended)
-
-
-def _appended(new: Mapping[str, Item]) -> dict[str, list[Item]]:
-    return {topic_names.checked(topic): [item] for topic, item in new.items()}
+    _publish([_New(topic_names.checked(topic), item) for topic, item in new.items()])
 
 
 def publish(topics: Sequence[str], appended: Appended | None = None) -> None:
@@ -69,6 +65,29 @@ def publish(topics: Sequence[str], appended: Appended | None = None) -> None:
             _send(topics)
     except Exception as error:  # whatever a layer raises: the write before it is committed and stays
         _log_error(error)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _New:
+    """The next item of a topic."""
+
+    topic: str
+    item: Item
+
+    def __str__(self) -> str:
+        return self.topic
+
+
+def _publish(words: Sequence[str | _New]) -> None:
+    """What is touched beside is not appended to alone."""
+    appended: dict[str, list[Item]] = {}
+    for word in words:
+        if isinstance(word, _New):
+            appended.setdefault(word.topic, []).append(word.item)
+    for word in words:
+        if isinstance(word, str):
+            appended.pop(word, None)
+    publish([*dict.fromkeys(map(str, words))], appended)
 
 
 class _Outgoing:
@@ -178,7 +197,7 @@ class _Home:
 
 
 home = _Home()
-_touched = Gathered(publish)
+_touched = Gathered(_publish)
 
 
 def _send(topics: Sequence[str], origin: str = "") -> None:

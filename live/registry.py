@@ -98,6 +98,7 @@ class StateQuery(Query):
     audiences: Sequence[str]
     template: str | None
     at_most_every_s: float
+    is_appended: bool
 
     def audience(self, viewer: Viewer, arguments: Mapping[str, Any]) -> str | None:
         """As above. Raises BadDeclaration when `may_see` names an audience that was not declared."""
@@ -126,13 +127,15 @@ def live_query(  # noqa: PLR0913  # what a query says; they are named wherever t
     render: Literal["html", "json"] = "html",
     rights_topics: Topics | None = None,
     at_most_every_s: float = 0.02,
+    is_appended: bool = False,
     anonymous: Anonymous = "never",
 ) -> Callable[[StateRead], StateQuery]:
     """Declare a state query; the decorated function is its read.
 
     The read takes keyword-only arguments annotated `int` or `str` and returns the context of `template` (the one of its
     own name in its app's `live/`; or, with `render="json"`, what is sent as JSON), or None when what it shows is gone.
-    It runs in a thread, once for each change and audience however many watch, at most every `at_most_every_s` seconds.
+    It runs in a thread, once for each change and audience however many watch, at most every `at_most_every_s` seconds;
+    with `is_appended` (of JSON) not where `live.operations.append` hands over for its topics what it would return.
     The context also gets `audience`; a template must not depend on anything else (no user, no token, no local time),
     for its rendering serves all of that audience. Declare who may see it with `may_see`, here or as the decorator
     `@<query>.may_see`; until then nobody may. For viewers who are not logged in it is called only as `anonymous` says:
@@ -146,7 +149,7 @@ def live_query(  # noqa: PLR0913  # what a query says; they are named wherever t
         return _registered(
             StateQuery(
                 name=name, read=read, topics_of=topics, rights_topics_of=rights_topics, anonymous=anonymous,
-                rights=may_see, audiences=tuple(audiences), at_most_every_s=at_most_every_s,
+                rights=may_see, audiences=tuple(audiences), at_most_every_s=at_most_every_s, is_appended=is_appended,
                 template=(template or by_name) if render == "html" else None,
             )
         )  # fmt: skip

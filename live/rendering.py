@@ -63,7 +63,13 @@ def state(query: StateQuery, arguments: Mapping[str, Any], *, audience: str, lan
         context = query.read(**arguments)
         if context is None:
             return None
-        return _data(context) if query.template is None else _html(query.template, context, audience)
+        return data(context) if query.template is None else _html(query.template, context, audience)
+
+
+def data(context: Mapping[str, Any]) -> Rendering:
+    """What a read has returned, as JSON."""
+    encoded = json.dumps(context, cls=DjangoJSONEncoder)
+    return Rendering(version=_hash(encoded), kind="data", body=encoded, encoded=encoded)
 
 
 def from_context(template: str, context: Mapping[str, Any], *, audience: str, language: str) -> Rendering:
@@ -95,11 +101,6 @@ def replay(query: StreamQuery, arguments: Mapping[str, Any]) -> tuple[str, str |
 def _html(template: str, context: Mapping[str, Any], audience: str) -> Rendering:
     body = render_to_string(template, {**context, "audience": audience})
     return Rendering(version=_hash(body), kind="html", body=body, encoded=json.dumps(body))
-
-
-def _data(context: Mapping[str, Any]) -> Rendering:
-    encoded = json.dumps(context, cls=DjangoJSONEncoder)
-    return Rendering(version=_hash(encoded), kind="data", body=encoded, encoded=encoded)
 
 
 def _text(data: Any) -> str:

@@ -171,35 +171,36 @@ def _isolate(raw: psycopg.Connection[Any]) -> Callable[[], None]:
 # Note [How the words of one transaction go out together]
 # Every `add` is an on_commit hook of its own, so Django itself forgets those whose savepoint was rolled back.
 # The hook that runs first delivers for all that are still there, and the others find nothing left to do.
-# Which ones are still there is in a WeakSet: nobody but Django's list of hooks holds them. Should something else hold
-# one (a debugger, a traceback), a word too many is delivered, never one too few.
+# Which ones are still there is in a weak dictionary: nobody but Django's list of hooks holds them. Should something
+# else hold one (a debugger, a traceback), a word too many is delivered, never one too few.
 class _Words:
     __slots__ = ("__weakref__", "are_delivered", "words")
 
-    def __init__(self, words: Iterable[str]) -> None:
-        self.words = frozenset(words)
+    def __init__(self, words: Iterable[Any]) -> None:
+        self.words = tuple(words)
         self.are_delivered = False
 
 
 class Gathered(threading.local):  # as Django's connections are one for each thread
-    """Words that transactions leave for `deliver`: those of one together, each once, after its commit; outside of a
-    transaction at once. A rollback, also one to a savepoint, takes its words along. What `deliver` raises is logged."""
+    """Words (or what is written as one) that transactions leave for `deliver`: those of one together, each once and
+    sorted, after its commit; outside of a transaction at once. A rollback, also one to a savepoint, takes its words
+    along. What `deliver` raises is logged."""
 
-    def __init__(self, deliver: Callable[[list[str]], None]) -> None:
+    def __init__(self, deliver: Callable[[list[Any]], None]) -> None:
         self._deliver = deliver
-        self._uncommitted: defaultdict[str, weakref.WeakSet[_Words]] = defaultdict(weakref.WeakSet)
+        self._uncommitted: defaultdict[str, Any] = defaultdict(weakref.WeakValueDictionary)
 
-    def add(self, words: Iterable[str], *, using: str = DEFAULT_DB_ALIAS) -> None:
+    def add(self, words: Iterable[Any], *, using: str = DEFAULT_DB_ALIAS) -> None:
         """Leave these, if there are any, for the end of this database's transaction."""
         added = _Words(words)
         if added.words:
-            self._uncommitted[using].add(added)
+            self._uncommitted[using][id(added)] = added
             transaction.on_commit(lambda: self._after_commit(added, using), using=using, robust=True)
 
     def _after_commit(self, first: _Words, using: str) -> None:
         if first.are_delivered:
             return
-        together = [first, *self._uncommitted.pop(using, ())]
+        together: list[_Words] = [*self._uncommitted.pop(using).values()]
         for added in together:
             added.are_delivered = True
-        self._deliver(sorted(frozenset().union(*(added.words for added in together))))
+        self._deliver(sorted(dict.fromkeys(word for added in together for word in added.words), key=str))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from jobs.domain.leases import Lease
 from live.registry import Item
@@ -23,6 +24,11 @@ class Piece:
     def size(self) -> int:
         """Bytes. Raises UnicodeEncodeError for half of a surrogate pair."""
         return len(self.text.encode())
+
+
+def standing(status: str, fence: int, written: int = 0) -> dict[str, Any]:
+    """How a job stands, which claim it is at, and how many pieces that one wrote: the answer of `job-status`."""
+    return {"status": status, "fence": fence, "written": written}
 
 
 def item(fence: int, seq: int, text: str) -> Item:

@@ -42,7 +42,7 @@ def job_json(*, job_id: int) -> dict[str, Any] | None:
     }
 
 
-@live_query("job-status", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
+@live_query("job-status", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json", is_appended=True)
 def job_status(*, job_id: int) -> dict[str, Any] | None:
     """A job's status and claim, and how many pieces of output that claim wrote: for a caller that waits for its end."""
     return reports.status(job_id)

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
+from jobs.domain import outputs
 from jobs.domain.states import Status
 from jobs.errors import LeaseLost, QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
@@ -161,7 +162,7 @@ def _round(
         _tidy_after(rows, queues=others, limit=limit)
     if not rows:
         return [], 0
-    hooks.changed([row.id for row in rows], "workers")
+    hooks.stand({row.id: outputs.standing(Status.IN_PROGRESS, row.fence) for row in rows}, "workers")
     taken = handed_out.to(worker, rows)
     return taken, len(rows) - len(taken)
 

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from core import audit
 from core.refusal import CancelVerdict
 from jobs import kinds
-from jobs.domain import payloads, retries, states
+from jobs.domain import outputs, payloads, retries, states
 from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.domain.waits import AT_ONCE, Wait
@@ -241,7 +241,8 @@ class Successes:
         """What has to be known of those that ended; their new status by place."""
         if moved:
             results = {row.id: self.results[row.place - 1] for row in moved}
-            hooks.changed(results, "workers")
+            states = {row.id: outputs.standing(Status.SUCCESS, row.fence, row.next_seq) for row in moved}
+            hooks.stand(states, "workers")
             hooked = {row.id: row for row in moved if row.kind in kinds.HOOKS}
             ends = [_success(row, results[pk]) for pk, row in hooked.items()]
             hooks.settled(hooked.values(), settlements=ends, locked=hooked)

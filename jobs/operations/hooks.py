@@ -84,6 +84,12 @@ def changed(job_ids: Iterable[int], *extra: str) -> None:
     _count_soon()
 
 
+def stand(states: Mapping[int, Mapping[str, Any]], *extra: str) -> None:
+    """These jobs, which a worker has or had, changed: they stand so now (`domain.outputs.standing`)."""
+    live.append({f"job:{job_id}": Item(cursor="", data=state) for job_id, state in states.items()}, "jobs", *extra)
+    _count_soon()
+
+
 def available(*queues: str, at: datetime | None = None) -> None:
     """Something that was there before may now (or at a later moment) be claimable in these queues."""
     live.touch(*(_work(queue, at) for queue in queues))

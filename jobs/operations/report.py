@@ -16,9 +16,10 @@ from django.db import OperationalError, transaction
 from core import refusal
 from core.large_json import Part
 from core.refusal import Refusal
-from jobs.domain import files, payloads
+from jobs.domain import files, outputs, payloads
 from jobs.domain.leases import Beat, Lease
 from jobs.domain.outputs import Piece
+from jobs.domain.states import Status
 from jobs.errors import InvalidValue, LeaseLost, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.operations import hooks, idempotency, quotas
@@ -57,8 +58,6 @@ def heartbeats(worker: Worker, beats: Sequence[Beat]) -> list[datetime | Refusal
     ends = _renewed(worker, good)
     if missed := {lease: beat for lease, beat in good.items() if lease not in ends}:
         ends |= _renewed_after_others(worker, missed)
-    if changed := [good[lease].job_id for lease in ends if good[lease].says_something]:
-        hooks.changed(changed)
     leases = ((beat.job_id, beat.lease) for beat in checked if isinstance(beat, Beat))
     return refusal.in_place(checked, (ends.get(lease) or idempotency.lost(worker, *lease) for lease in leases))
 
@@ -201,9 +200,12 @@ def sha256_of(content: "File[bytes]") -> str:
 
 
 def _renewed(worker: Worker, beats: Mapping[Held, Beat]) -> dict[Held, datetime]:
-    named = list(beats)
-    rows = moves.heartbeat(worker, list(beats.values())) if beats else []
-    return {named[row.place - 1]: row.lease_expires_at for row in rows}
+    said = list(beats.values())
+    rows = moves.heartbeat(worker, said) if said else []
+    renewed = [(said[row.place - 1], row) for row in rows]
+    if new := [(beat.job_id, beat.lease.fence, row.next_seq) for beat, row in renewed if beat.says_something]:
+        hooks.stand({job_id: outputs.standing(Status.IN_PROGRESS, fence, written) for job_id, fence, written in new})
+    return {(beat.job_id, beat.lease): row.lease_expires_at for beat, row in renewed}
 
 
 def _renewed_after_others(worker: Worker, missed: Mapping[Held, Beat]) -> dict[Held, datetime]:

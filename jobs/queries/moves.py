@@ -116,8 +116,8 @@ def taking() -> dict[str, float]:
 
 
 def heartbeat(worker: Worker, beats: Sequence[Beat]) -> list[Row]:
-    """Renew these leases; a row of `place` (counts from 1) and `lease_expires_at` for each that is not lost, and whose
-    job no other session has locked. Raises Outdated."""
+    """Renew these leases; a row of `place` (counts from 1), `lease_expires_at` and `next_seq` for each that is not
+    lost, and whose job no other session has locked. Raises Outdated."""
     columns = {name: arrays.literal([getattr(beat, name) for beat in beats]) for name in ("progress", "detail")}
     more = {"lease_s": settings.JOBFARM["LEASE_S"], "is_alone": not connection.in_atomic_block}
     leases = _leases(worker, [(beat.job_id, beat.lease) for beat in beats])

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any, Final, NamedTuple
 
 from django.db.models import Count, Q, QuerySet, Sum
 
+from jobs.domain import outputs
 from jobs.domain.states import Status
 from jobs.models import Checkpoint, Job, OutputChunk, ResultFile, Upload
 from postgres import statements
@@ -55,10 +57,8 @@ def owner_of(job_id: int) -> int | None:
 
 
 def status(job_id: int) -> dict[str, Any] | None:
-    """`status`, `fence` and, as `written`, the pieces of output of that claim; None for a job that is gone."""
-    for row in statements.load("jobs", "status").run({"job": job_id}):
-        return {"status": row.status, "fence": row.fence, "written": row.next_seq}
-    return None
+    """`outputs.standing`; None for a job that is gone."""
+    return next(starmap(outputs.standing, statements.load("jobs", "status").run({"job": job_id})), None)
 
 
 def output_after(job_id: int, attempt: int, seq: int, *, most: int) -> list[Piece]:

@@ -19,7 +19,7 @@ WITH held AS MATERIALIZED (
         progress = coalesce(held.progress, job.progress),
         detail = coalesce(held.detail, job.detail)
     FROM held WHERE job.job_id = held.id
-    RETURNING job.job_id AS id, job.fence, job.progress, job.lease_expires_at, held.detail
+    RETURNING job.job_id AS id, job.fence, job.next_seq, job.progress, job.lease_expires_at, held.detail
 ), staged AS (
     INSERT INTO jobs_stage (job_id, attempt, number, detail, progress, began_at)
     SELECT renewed.id, renewed.fence, coalesce(last.number + 1, 0), renewed.detail, renewed.progress,
@@ -31,6 +31,6 @@ WITH held AS MATERIALIZED (
     WHERE renewed.detail <> '' AND last.detail IS DISTINCT FROM renewed.detail AND coalesce(last.number, 0) < 199
     ON CONFLICT DO NOTHING
 )
-SELECT held.place, renewed.lease_expires_at,
+SELECT held.place, renewed.lease_expires_at, renewed.next_seq,
        CASE WHEN %(is_alone)s::boolean THEN set_config('synchronous_commit', 'off', true) END AS disk
 FROM held JOIN renewed ON renewed.id = held.id

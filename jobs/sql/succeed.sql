@@ -30,7 +30,7 @@ WITH held AS MATERIALIZED (
     FROM held JOIN gone ON gone.id = held.job_id
     RETURNING job_id
 )
-SELECT job_id AS id, kind, queue, 'success' AS status, fence, failures, worker_name, is_metered, counted_in, has_key, in_flow, place,
+SELECT job_id AS id, kind, queue, 'success' AS status, fence, next_seq, failures, worker_name, is_metered, counted_in, has_key, in_flow, place,
        gone.id IS NULL AS moved,
        CASE WHEN gone.of_flow AND gone.id = (SELECT id FROM gone WHERE of_flow LIMIT 1) AND cardinality(ARRAY(SELECT job_id FROM ended)) > 0
             THEN jobs_steps_after(ARRAY(SELECT id FROM gone WHERE of_flow)) END AS next,

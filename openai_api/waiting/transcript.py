@@ -9,7 +9,7 @@ from live.rendering import Page
 from live.send_queue import Message
 from openai_api.domain import ENDS, EVENTS_OF_A_CLAIM
 
-_LIVE: Final = frozenset({"pending", "in_progress"})
+_LIVE: Final = {"in_progress": 0, "pending": 1}  # in the order in which a job of one claim is so
 _TYPE: Final = re.compile(r"[a-z_.]{1,100}")
 _EVENT_ID: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})")
 
@@ -31,8 +31,7 @@ class Transcript:
         self._lines = 0
         self._partial = ""
         self._next_seq = 0
-        self._job: Mapping[str, Any] = {"status": "pending", "fence": 0}  # until it is known
-        self._written = 0
+        self._job: Mapping[str, Any] = {"status": "pending", "fence": 0, "written": 0}  # until it is known
         self.reads_output = True
         self.is_typed = False  # whether its events are named, as what each line is
         # That it is complete is said when the job has succeeded: who reads it may at once continue that response.
@@ -80,9 +79,9 @@ class Transcript:
     def has_ended(self) -> bool:
         if self._job["status"] in _LIVE:
             return False
-        if self._job["status"] != "success" or not (self._written and self.reads_output):
+        if self._job["status"] != "success" or not (self._job["written"] and self.reads_output):
             return True
-        is_whole: bool = (self._fence, self._next_seq) >= (self._job["fence"], self._written)
+        is_whole: bool = (self._fence, self._next_seq) >= (self._job["fence"], self._job["written"])
         return is_whole
 
     @property
@@ -106,8 +105,7 @@ class Transcript:
         """The events that these messages make: how the job stands first, since it says whose output counts."""
         for message in messages:
             if message.kind == "data":
-                state = json.loads(message.encoded)
-                self._job, self._written = state, state["written"]
+                self._job = max(json.loads(message.encoded), self._job, key=_moment)
             elif message.page is None:
                 self.is_gone = True
         for message in messages:
@@ -169,3 +167,8 @@ def _object(line: str) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _moment(job: Mapping[str, Any]) -> tuple[int, int]:
+    """Of two messages about a job the later one has the greater: what is handed over comes beside what is read."""
+    return job["fence"], _LIVE.get(job["status"], len(_LIVE))

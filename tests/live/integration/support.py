@@ -90,6 +90,19 @@ def _(viewer: Viewer, *, prefix: str) -> str | None:
 
 
 @registry.live_query(
+    "test-stated",
+    topics=lambda prefix: [f"count:{prefix}"],
+    audiences=("public",),
+    render="json",
+    is_appended=True,
+    anonymous="always",
+)
+def stated(*, prefix: str) -> Mapping[str, Any] | None:
+    """How many groups there are, as `test-count`."""
+    return count.read(prefix=prefix)
+
+
+@registry.live_query(
     "test-judged",
     topics=lambda group_id: [f"group:{group_id}"],
     rights_topics=lambda group_id: [f"share:{group_id}"],

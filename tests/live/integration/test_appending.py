@@ -202,3 +202,36 @@ class TestWhoWatchesSomethingNew:
         watch(here, stays, await new_log(2), quiet_s=0.1)
         await eventually(lambda: reads.count > before)
         assert reads.count == before + 1
+
+
+def stated(here: hub.Hub) -> Notebook:
+    """Somebody who watches a state, and to whom nobody has said how it is."""
+    sink = Notebook()
+    here.watch(sink, "test-stated", {"prefix": "x"}, watch_id="w", audience="public", language="en-gb", quiet_s=3600)
+    return sink
+
+
+class TestAState:
+    async def test_that_is_handed_over_is_not_read(self, here: hub.Hub) -> None:
+        sink, other, before = stated(here), stated(here), reads.count
+        for n in (3, 4, 4):
+            await connections.run(operations.append, {"count:x": Item(cursor="", data={"count": n})})
+        await eventually(lambda: [sink.bodies, other.bodies] == [['{"count": 3}', '{"count": 4}']] * 2)
+        assert reads.count == before
+
+    async def test_is_read_where_its_topic_is_touched_beside_or_a_read_is_under_way(self, here: hub.Hub) -> None:
+        def both() -> None:
+            with transaction.atomic():
+                operations.append({"count:x": Item(cursor="", data={"count": 99})})
+                operations.touch("count:x")
+
+        sink, before = stated(here), reads.count
+        await connections.run(both)
+        await eventually(lambda: sink.bodies == ['{"count": 0}'])
+        reads.may_go_on.clear()
+        await connections.run(operations.touch, "count:x")
+        await eventually(lambda: reads.count > before + 1)
+        await connections.run(operations.append, {"count:x": Item(cursor="", data={"count": 99})})
+        reads.may_go_on.set()
+        await settled(lambda: reads.count)
+        assert sink.bodies == ['{"count": 0}']

@@ -166,3 +166,14 @@ class TestACall:
         caller = Caller(Counted(), key, at=f"/v1/audio/speech/{job_id}/events")
         await asyncio.wait_for(caller.waiting, 10)
         assert (caller.status, json.loads(caller.body)["error"]["param"]) == (400, "path")
+
+    async def test_is_known_to_its_caller_as_it_stands_without_a_read(self) -> None:
+        """What this process has done to a job it need not ask for."""
+        worker, key = await connections.run(_set_up)
+        here = hub.current()
+        async with here.permits.acquire("one"), here.permits.acquire("another"):  # no feed reads meanwhile
+            caller = Caller(Counted(), key, stream=True)
+            await connections.run(_submitted)
+            await connections.run(_run_by, worker)
+            await asyncio.wait_for(caller.waiting, 10)
+        assert caller.body.endswith(b"data: [DONE]\n\n")

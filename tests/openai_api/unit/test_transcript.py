@@ -103,6 +103,22 @@ class TestAnAnswer:
         chunks(transcript, Message(kind="gone", watch_id=""))
         assert transcript.is_over
 
+    @pytest.mark.parametrize(
+        ("before", "late"),
+        [
+            (job("pending"), job("in_progress")),
+            (job("in_progress", fence=2), job("pending")),
+            (job("canceled"), job("in_progress")),
+            (job("success", written=1), job("in_progress")),
+        ],
+    )
+    def test_is_not_changed_by_how_its_job_stood_earlier(self, before: Message, late: Message) -> None:
+        transcript = Transcript()
+        chunks(transcript, before)
+        known = transcript.status, transcript.is_over
+        chunks(transcript, late)
+        assert (transcript.status, transcript.is_over) == known
+
 
 class TestAResponse:
     LINES = '{"type":"response.created"}\n{"type":"bad\\ntype"}\n{"type":"response.completed"}\n'
