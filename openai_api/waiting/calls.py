@@ -18,7 +18,7 @@ from django.http.response import HttpResponseBase
 from core import asgi
 from core.asgi import Receive, Scope, Send
 from jobs.errors import TooManyOpen
-from jobs.waiting.events import EVENT_STREAM, PING_S, Rights, first_of, piece
+from jobs.waiting.events import EVENT_STREAM, PING_S, Rights, first_of
 from jobs.waiting.requests import AT_ONCE, Connection, Django, Handler, Places
 from live import hub
 from live.feeds import Watch
@@ -196,7 +196,7 @@ class WaitingCall:
                 await connections.run(operations.give_up, note.job_id)
         elif self._transcript.is_success and self._transcript.has_ended:
             self._pace.end(chunks=self._transcript.passed)
-            await self._send_last(note, self._done)
+            await self._send_piece(note, self._done, is_last=True)
         elif self._stopping.is_set() and not self._transcript.is_over:
             await self._break_off(note, 503, domain.interrupted(note.job_id, path=note.path))
         else:
@@ -212,11 +212,13 @@ class WaitingCall:
             await self._django.send(answer, self._send)
             return
         if answer.status_code != 200:
-            await self._send_last(note, self._error(note, answer.status_code, json.loads(answer.content)))
+            await self._send_piece(
+                note, self._error(note, answer.status_code, json.loads(answer.content)), is_last=True
+            )
         else:
             begun = {"number": self._transcript.next_number, "is_begun": self._has_started}
             events = await asyncio.to_thread(_events_of, note.path, answer, **begun)
-            await self._send_last(note, events + self._done)
+            await self._send_piece(note, events + self._done, is_last=True)
 
     @property
     def _done(self) -> bytes:
@@ -232,7 +234,7 @@ class WaitingCall:
 
     async def _break_off(self, note: Awaited, status: int, error: Mapping[str, Any]) -> None:
         if self._has_started:
-            await self._send_last(note, self._error(note, status, error))
+            await self._send_piece(note, self._error(note, status, error), is_last=True)
             return
         # The clients of OpenAI repeat what failed: of a call without a key that would be a second job.
         is_repeatable = self._scope["method"] == "GET" or asgi.header(self._scope, "idempotency-key")
@@ -244,13 +246,13 @@ class WaitingCall:
         answer = HttpResponse(json.dumps(body), status=status, content_type=domain.JSON, headers=headers)
         await self._django.send(answer, self._send)
 
-    async def _send_piece(self, note: Awaited, events: bytes) -> None:
+    async def _send_piece(self, note: Awaited, events: bytes, *, is_last: bool = False) -> None:
         if not self._has_started:
             self._has_started = True
             fields = http.heads(note.job_id, await self._answering(note), note.limits)
             head = [*EVENT_STREAM, *((name.lower().encode(), value.encode()) for name, value in fields.items())]
             await self._send({"type": "http.response.start", "status": 200, "headers": head})
-        await piece(self._send, events)
+        await self._send({"type": "http.response.body", "body": events, "more_body": not is_last})
 
     async def _answering(self, note: Awaited) -> str:
         """The model that answers; "" while a call waits that another one may answer yet."""
@@ -259,10 +261,6 @@ class WaitingCall:
         if self._transcript.status == "pending" and not self._transcript.has_passed:
             return ""
         return await connections.run(operations.answering, note.job_id)
-
-    async def _send_last(self, note: Awaited, events: bytes) -> None:
-        await self._send_piece(note, events)
-        await self._send({"type": "http.response.body", "body": b""})
 
 
 def _events_of(path: str, answer: HttpResponse, **begun: Any) -> bytes:
