@@ -15,8 +15,8 @@ from jobfarm_worker.protocol import ClaimedJob
 from jobfarm_worker.tasks import Tasks
 
 GAP_S = 0.2  # at most five reports of progress a second
-FIRST_REPORT_S = 0.05  # until the first report of progress; the first text is sent before it
 CONFIRM_S = 0.2  # a job that ends within this, or writes something, needs no heartbeat to confirm its lease
+FIRST_REPORT_S = CONFIRM_S  # until the first report of progress, which most short jobs then need not make
 log = logging.getLogger("jobfarm_worker")
 
 
