@@ -26,7 +26,7 @@ class Piece:
         return len(self.text.encode())
 
 
-def standing(status: str, fence: int, written: int = 0) -> dict[str, Any]:
+def job_status(status: str, fence: int, written: int = 0) -> dict[str, Any]:
     """How a job stands, which claim it is at, and how many pieces that one wrote: the answer of `job-status`."""
     return {"status": status, "fence": fence, "written": written}
 

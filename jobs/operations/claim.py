@@ -162,7 +162,7 @@ def _round(
         _tidy_after(rows, queues=others, limit=limit)
     if not rows:
         return [], 0
-    hooks.stand({row.id: outputs.standing(Status.IN_PROGRESS, row.fence) for row in rows}, "workers")
+    hooks.stand({row.id: outputs.job_status(Status.IN_PROGRESS, row.fence) for row in rows}, "workers")
     taken = handed_out.to(worker, rows)
     return taken, len(rows) - len(taken)
 

@@ -241,7 +241,7 @@ class Successes:
         """What has to be known of those that ended; their new status by place."""
         if moved:
             results = {row.id: self.results[row.place - 1] for row in moved}
-            states = {row.id: outputs.standing(Status.SUCCESS, row.fence, row.next_seq) for row in moved}
+            states = {row.id: outputs.job_status(Status.SUCCESS, row.fence, row.next_seq) for row in moved}
             hooks.stand(states, "workers")
             hooked = {row.id: row for row in moved if row.kind in kinds.HOOKS}
             ends = [_success(row, results[pk]) for pk, row in hooked.items()]

@@ -200,11 +200,11 @@ def sha256_of(content: "File[bytes]") -> str:
 
 
 def _renewed(worker: Worker, beats: Mapping[Held, Beat]) -> dict[Held, datetime]:
-    said = list(beats.values())
-    rows = moves.heartbeat(worker, said) if said else []
-    renewed = [(said[row.place - 1], row) for row in rows]
+    sent = list(beats.values())
+    rows = moves.heartbeat(worker, sent) if sent else []
+    renewed = [(sent[row.place - 1], row) for row in rows]
     if new := [(beat.job_id, beat.lease.fence, row.next_seq) for beat, row in renewed if beat.says_something]:
-        hooks.stand({job_id: outputs.standing(Status.IN_PROGRESS, fence, written) for job_id, fence, written in new})
+        hooks.stand({job_id: outputs.job_status(Status.IN_PROGRESS, fence, written) for job_id, fence, written in new})
     return {(beat.job_id, beat.lease): row.lease_expires_at for beat, row in renewed}
 
 

@@ -57,8 +57,8 @@ def owner_of(job_id: int) -> int | None:
 
 
 def status(job_id: int) -> dict[str, Any] | None:
-    """`outputs.standing`; None for a job that is gone."""
-    return next(starmap(outputs.standing, statements.load("jobs", "status").run({"job": job_id})), None)
+    """`outputs.job_status`; None for a job that is gone."""
+    return next(starmap(outputs.job_status, statements.load("jobs", "status").run({"job": job_id})), None)
 
 
 def output_after(job_id: int, attempt: int, seq: int, *, most: int) -> list[Piece]:

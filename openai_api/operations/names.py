@@ -114,10 +114,11 @@ def names(user: User, *, token_id: int | None, only: str | None = None) -> dict[
 
 def find(name: str, *, user: User, token_id: int | None) -> CallableName:
     """What answers calls of this name. Raises UnknownModel."""
-    if (found := names(user, token_id=token_id, only=name).get(name)) is None:
+    known = names(user, token_id=token_id, only=name)
+    if name not in known:
         listed = ", ".join([*names(user, token_id=token_id)][:_LISTED]) or "none"
         raise UnknownModel(model=name, offered=listed, param="model")
-    return found
+    return known[name]
 
 
 def per_minute(user: User, token_id: int | None) -> dict[str, int]:
