@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +12,8 @@ import httpx
 import pytest
 from django.contrib.auth.models import User
 from django.core import signing
-from django.core.files.storage import storages
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage, storages
 from django.test import Client
 from moto.server import ThreadedMotoServer
 from pytest_django import Settings
@@ -209,6 +211,15 @@ class TestInABucket:
         stored = ResultFile.objects.get().stored_as
         assert stored != first
         assert [storages["default"].exists(name) for name in (first, stored)] == [False, True]
+
+    def test_what_no_row_names_is_found_and_the_rest_stays(self, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        players.picture(farm.user(), players.painter())
+        kept = ResultFile.objects.get().stored_as
+        lost = default_storage.save("jobs/1/1/lost.txt", ContentFile(b"x"))
+        # Folder by folder it would be two requests, which are paid for, for each job that has files.
+        monkeypatch.setattr(type(storages["default"]), "listdir", None)
+        assert operations.delete_orphaned_files(now=farm.now() + timedelta(hours=2)) == [lost]
+        assert [default_storage.exists(name) for name in (kept, lost)] == [True, False]
 
     def test_pages_may_show_pictures_from_there_and_from_nowhere_else(self, bucket: str, s3: str) -> None:
         policy = Client().get("/accounts/login/").headers["Content-Security-Policy"]
