@@ -3,8 +3,8 @@
 -- bounded as tokens are (metering.domain.MOST), so that no sum of them leaves its column. Returns what is new.
 INSERT INTO metering_reading (job_id, fence, model, tokens_in, tokens_out, is_estimated, cost)
 SELECT attempt.job_id, attempt.fence, left(name.model, 200), attempt.tokens_in, attempt.tokens_out, attempt.is_estimated,
-       coalesce(least(round((attempt.tokens_in * price.price_in + attempt.tokens_out * price.price_out) / 1000000, 6),
-                      1e12), 0)
+       least(coalesce(round((attempt.tokens_in * price.price_in + attempt.tokens_out * price.price_out) / 1000000, 6), 0),
+             1e12)  -- least() passes over a price that there is not
 FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(tokens_in)s::bigint[], %(tokens_out)s::bigint[],
             %(is_estimated)s::boolean[], %(path)s::text[])
      AS attempt (job_id, fence, tokens_in, tokens_out, is_estimated, path)

@@ -62,6 +62,14 @@ class TestADay:
         assert 16 <= his.seconds < 40
         assert hers.day == clock.now().date()
 
+    def test_costs_nothing_where_the_model_has_no_price(self, ada: User) -> None:
+        """least() passes over what is NULL: each call of a model without a price cost a thousand billion."""
+        gpu = budgets.worker()
+        call(ada)
+        run(gpu, seconds=1, result=answer(10, 20))
+        count_all(1)
+        assert (Reading.objects.get().cost, Day.objects.get().cost) == (0, 0)
+
     def test_counts_time_of_every_confirmed_attempt_and_tokens_of_those_with_a_result(self, ada: User) -> None:
         gpu = budgets.worker()
         job = call(ada)
