@@ -127,6 +127,18 @@ class TestReading:
         expect(page.get_by_role("button", name="Send")).to_be_in_viewport()
 
 
+class TestWritingOn:
+    def test_after_the_session_has_ended_says_so_and_keeps_what_was_written(
+        self, visit: Visit, room: Group, ada: User
+    ) -> None:
+        page = visit(f"/chat/{room.pk}/", by=ada)
+        page.context.clear_cookies(name="sessionid")
+        page.get_by_label("Your message").fill("Is anybody there?")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator("#toasts")).to_contain_text("You are logged out", timeout=SOON_MS)
+        expect(page.get_by_label("Your message")).to_have_value("Is anybody there?")
+
+
 class TestTwoInARoom:
     def test_watch_an_answer_being_written_and_one_whose_worker_is_killed(
         self, visit: Visit, server: Server, room: Group, ada: User, tmp_path: Path

@@ -163,6 +163,13 @@
     toast(answer?.status ? `That did not work (${answer.status}). Reload the page and try again.` : "The farm does not respond.", "bad");
   }
 
+  // Once, by the socket that ends or by a button that is answered with the log-in page: so it did nothing.
+  let isLoggedOut = false;
+  function sayLoggedOut() {
+    if (!isLoggedOut) toast("You are logged out: this page is no longer updated, and its buttons do nothing. Reload it to log in again.", "bad");
+    isLoggedOut = true;
+  }
+
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy], [data-toggle-theme]");
     if (button?.matches("[data-copy]")) copy(button);
@@ -175,14 +182,15 @@
   window.addEventListener("submit", sendOnce); // after those on the document, which send some by themselves
   document.addEventListener("htmx:responseError", explainFailure);
   document.addEventListener("htmx:sendError", explainFailure);
-  document.addEventListener("live:ended", () => {
-    toast("You are logged out, so this page is no longer updated. Reload it to log in again.", "bad");
+  document.addEventListener("htmx:afterRequest", ({ detail: { xhr, pathInfo } }) => {
+    if (xhr.responseURL && new URL(xhr.responseURL).pathname !== new URL(pathInfo.requestPath, location).pathname) sayLoggedOut();
   });
+  document.addEventListener("live:ended", sayLoggedOut);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
   document.addEventListener("live:updated", ({ target }) => target.querySelector && entitle(target));
   window.addEventListener("resize", showWay);
   showTheme();
   entitle(document);
   showWay();
-  window.jobfarm = { toast, announce, confirm, copyText, element };
+  window.jobfarm = { toast, announce, confirm, copyText, element, sayLoggedOut };
 })();

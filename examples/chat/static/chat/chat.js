@@ -83,6 +83,7 @@
   }
 
   function showResult(form, answer) {
+    if (answer.redirected) return window.jobfarm?.sayLoggedOut();
     if (answer.status !== 204) {
       window.jobfarm?.toast(`That did not work (${answer.status}). Reload the page and try again.`, "bad");
       return;
