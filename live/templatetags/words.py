@@ -1,12 +1,13 @@
-"""Built into every template: a code and a length of time as people write them, a sign in a title, and the head of a
-table."""
+"""Built into every template: codes, lengths of time and moments as people read them, a sign in a title, and the head
+of a table."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from django import template
-from django.utils.html import format_html, format_html_join
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from core.values import duration
@@ -21,6 +22,7 @@ SIGNS: Final = {
     "timed_out": "⏱", "unknown": "?", "paused": "⏸",
     "canceled": "⊘", "ignored": "⊘", "stopped": "⊘",
 }  # fmt: skip
+_MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?) UTC")
 _COLUMN = '<th role="columnheader" scope="col"{}>{}</th>'
 
 
@@ -44,6 +46,12 @@ def seconds(number: float | None) -> str:
     if 0 < number < 0.1:
         return f"{number * 1000:.0f} ms"
     return f"{max(number, 0):.1f} s" if number < 10 else duration(number)
+
+
+@register.filter
+def moments(sentence: str) -> SafeString:
+    """A sentence whose moments live.js shows as it shows others: in the zone of who reads."""
+    return SafeString(_MOMENT.sub(r'<time datetime="\1T\2Z">\g<0></time>', escape(sentence)))
 
 
 @register.simple_tag

@@ -123,11 +123,35 @@ class TestLive:
     def test_why_it_waits_follows_its_queue(self, visit: Visit, ada: User, worker: Worker, job: Job) -> None:
         operations.pause("image")
         page = visit(f"/jobs/{job.pk}/", by=ada)
-        farmhands.shows(page.locator(".why"), "The queue image was paused")
+        farmhands.shows(page.locator(".why"), "The queue image has been paused since")
         operations.resume("image")
         expect(page.locator(".why")).not_to_contain_text("paused", timeout=SOON_MS)
         operations.set_ceiling("image", 0)
         farmhands.shows(page.locator(".why"), "is full")
+
+    def test_a_cancel_after_the_session_has_ended_says_that_it_did_nothing(
+        self, visit: Visit, ada: User, job: Job
+    ) -> None:
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        page.context.clear_cookies(name="sessionid")
+        page.get_by_role("button", name="Cancel", exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+        farmhands.shows(page.locator("#toasts"), "You are logged out")
+        assert farm.status(job) == "pending"
+
+    def test_a_wait_that_has_just_begun_is_as_long_as_it_was_asked_for(self, visit: Visit, ada: User) -> None:
+        in_ten_hours = farm.now() + timedelta(hours=10)
+        later = operations.submit("image", {"prompt": "Dawn"}, owner=ada, run_at=in_ten_hours)
+        farmhands.shows(visit(f"/jobs/{later.pk}/", by=ada).locator(".why"), "it may start in 10 hours")
+
+    def test_says_since_when_no_worker_is_there_as_other_times_are_said(
+        self, visit: Visit, ada: User, worker: Worker, job: Job
+    ) -> None:
+        seen = farm.now() - timedelta(hours=1)
+        Worker.objects.filter(pk=worker.pk).update(last_seen_at=seen)
+        last = visit(f"/jobs/{job.pk}/", by=ada).locator(".why time")
+        expect(last).to_have_attribute("datetime", f"{seen:%Y-%m-%dT%H:%M:%SZ}", timeout=SOON_MS)
+        expect(last).not_to_contain_text("UTC")
 
     def test_the_output_follows_its_end_unless_told_otherwise(
         self, visit: Visit, ada: User, worker: Worker, job: Job

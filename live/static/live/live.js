@@ -344,7 +344,8 @@
     const seconds = (moment.getTime() - Date.now()) / 1000;
     if (seconds > FAR_S) return exact.format(moment);
     const [unit, size] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
-    return relative.format(Math.trunc(seconds / size), unit);
+    // What lies ahead is rounded: ten hours, a second later, are not nine.
+    return relative.format((seconds > 0 ? Math.round : Math.trunc)(seconds / size), unit);
   }
 
   // The page's own life

@@ -48,6 +48,14 @@ def test_a_fact_is_there_if_there_is_something_to_say() -> None:
     assert rendered(text) == ""
 
 
+def test_a_moment_within_a_sentence_is_one_that_the_browser_shows_in_its_zone() -> None:
+    sentence = "The last was <w1>, until 2026-11-29 16:19:35 UTC; another since 2026-11-29 16:19 UTC."
+    assert rendered("{{ sentence|moments }}", sentence=sentence) == (
+        'The last was &lt;w1&gt;, until <time datetime="2026-11-29T16:19:35Z">2026-11-29 16:19:35 UTC</time>; '
+        'another since <time datetime="2026-11-29T16:19Z">2026-11-29 16:19 UTC</time>.'
+    )
+
+
 def test_an_empty_place_says_what_to_do() -> None:
     place = rendered('{% no_rows "No jobs" "None yet." "jobs:list" "All jobs" %}')
     assert "<h2>No jobs</h2>" in place

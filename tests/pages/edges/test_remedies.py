@@ -50,7 +50,7 @@ class TestThePage:
         assert page.count('id="resume-queue" method="post"') == resumes
 
     def test_tells_who_paused_the_queue_to_operators_alone(self, job: Job) -> None:
-        assert ["was paused by root" in _page(job, who) for who in PEOPLE] == [False, False, True]
+        assert ["By root." in _page(job, who) for who in PEOPLE] == [False, False, True]
 
     def test_leads_operators_to_the_queue_and_everybody_to_a_new_worker(self, job: Job) -> None:
         operations.resume("work")
