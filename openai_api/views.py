@@ -47,7 +47,7 @@ def cancel(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     except BatchEnded as refusal:
         messages.error(request, refusal.message)
     else:
-        messages.success(request, "It is being cancelled. What a worker has may still end.")
+        messages.success(request, "It is being canceled. What a worker has may still end.")
     return redirect(row)
 
 

@@ -10,9 +10,9 @@ badges(register, "batch_badge", {
     BatchStatus.VALIDATING: ("pending", "validating"),
     BatchStatus.IN_PROGRESS: ("in_progress", "in progress"),
     BatchStatus.FINALIZING: ("in_progress", "finalizing"),
-    BatchStatus.CANCELLING: ("canceled", "cancelling"),
+    BatchStatus.CANCELLING: ("canceled", "canceling"),
     BatchStatus.COMPLETED: ("success", "completed"),
     BatchStatus.FAILED: ("failed", "failed"),
     BatchStatus.EXPIRED: ("timed_out", "expired"),
-    BatchStatus.CANCELLED: ("canceled", "cancelled"),
+    BatchStatus.CANCELLED: ("canceled", "canceled"),
 })  # fmt: skip

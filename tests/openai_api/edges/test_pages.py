@@ -52,6 +52,14 @@ class TestThePageOfABatch:
         job_id = running.slices.get().job_ids[7]
         assert running.public_id in browser(ada).get(f"/jobs/{job_id}/").content.decode()
 
+    def test_offers_its_cancel_as_long_as_it_goes_on_without_a_reload(self, ada: User, running: Batch) -> None:
+        going_on = browser(ada).get(running.get_absolute_url()).content.decode()
+        assert ('class="when-running"' in going_on, 'data-over="no"' in going_on) == (True, True)
+        browser(ada).post(reverse("openai_api:cancel", args=[running.pk]))
+        batching.to_the_end(running)
+        over = browser(ada).get(running.get_absolute_url()).content.decode()
+        assert ('data-over="yes"' in over, "canceled" in over, ">cancelled<" in over) == (True, True, False)
+
     def test_sends_its_files(self, ada: User, running: Batch) -> None:
         response = browser(ada).get(reverse("openai_api:file", args=[running.pk, "input"]))
         assert b"".join(response.streaming_content).startswith(b'{"custom_id"')  # type: ignore[attr-defined]
