@@ -86,7 +86,8 @@ def figures() -> list[Figure]:
     """Jobs by where they stand, all of the farm; waiting ones apart from those that are not due yet."""
     [row] = statements.load("jobs", "states").run({"limit": COUNTED + 1})
     counted = (
-        (Status.PENDING, "Pending", row.due, "now"), (Status.PENDING, "Pending, due later", row.later, "later"),
+        (Status.PENDING, "Pending, due now", row.due, "now"),
+        (Status.PENDING, "Pending, due later", row.later, "later"),
         (Status.IN_PROGRESS, "In progress", row.running, ""), (Status.FAILED, "Failed", row.failed, ""),
         (Status.TIMED_OUT, "Timed out", row.timed_out, ""), (Status.CANCELED, "Canceled", row.canceled, ""),
     )  # fmt: skip

@@ -24,7 +24,7 @@ from jobs.queries import bulks, fleet, lists, pages, reads, saved_filters
 from jobs.views import access, queues
 
 _ANY: Final = [("", "Any")]
-_WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, #id, key:value"})}
+_WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, #7, seed:7"})}
 
 
 class FilterForm(forms.Form):

@@ -143,6 +143,11 @@ class TestCharts:
     def test_that_have_nothing_to_draw_say_what_would_fill_them(self, browse: Browse, little_farm: Farm) -> None:
         page = browse(little_farm.oscar).get("/?period=eternity").content.decode()
         assert "No job arrived or ended in the last hour." in page
+        assert "as long as a cluster runs" in page
+
+    def test_say_nothing_of_clusters_to_who_runs_none(self, browse: Browse, little_farm: Farm) -> None:
+        page = browse(little_farm.eve).get("/").content.decode()
+        assert ("No job arrived or ended in the last hour." in page, "a cluster runs" in page) == (True, False)
 
     @pytest.mark.usefixtures("counted")
     def test_that_stand_still_say_so(self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +247,7 @@ class TestStates:
         page = browse(little_farm.oscar).get("/").content.decode()
         found = re.findall(r'\?status=([^"]+)">\s*<span class="soft">([^<]*)</span> <strong[^>]*>([^<]*)', page)
         assert found[:3] == [
-            ("pending&amp;due=now", "Pending", "1"), ("pending&amp;due=later", "Pending, due later", "1"),
+            ("pending&amp;due=now", "Pending, due now", "1"), ("pending&amp;due=later", "Pending, due later", "1"),
             ("in_progress", "In progress", "0"),
         ]  # fmt: skip
         lists = [browse(little_farm.oscar).get(f"/jobs/?status=pending&due={due}") for due in ("now", "later")]
