@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 from accounts import operations as accounts
 from core import people
 from examples.imagegame import operations
-from examples.imagegame.errors import NotAMember
+from examples.imagegame.errors import GameUnknown, ImageGameError, NotAMember
 from examples.imagegame.models import Game
 from examples.imagegame.views.common import act, number
 
@@ -31,7 +31,10 @@ def join(request: HttpRequest) -> HttpResponse:
     code = request.POST.get("code", "").strip().upper()[:20]
 
     def joined() -> str:
-        return _page(operations.join(code, by=people.person(request)))
+        try:
+            return _page(operations.join(code, by=people.person(request)))
+        except GameUnknown as refusal:  # somebody mistyped it: no page is missing
+            raise ImageGameError(refusal.message) from refusal
 
     return act(request, joined, back=reverse("imagegame:lobby"))
 

@@ -125,7 +125,11 @@ class TestAGamesPage:
         made = party(1, group=Group.objects.create(name="studio"))
         stranger = _as(farm.user("stranger"))
         assert stranger.get(f"/game/{made.code}/").status_code == 404
-        assert stranger.post("/game/join/", {"code": made.code}).status_code == 404
+
+    def test_of_a_code_that_opens_none_the_lobby_says_so(self) -> None:
+        made = party(1, group=Group.objects.create(name="studio"))
+        for code in (made.code, "NOGAM"):
+            assert _document(_as(farm.user(code)), "/game/join/", code=code) == "There is no game with this code."
 
     def test_hides_the_truth_and_who_said_what_until_the_reveal(self) -> None:
         made = party_at(Stage.GUESSING, 3)
