@@ -18,7 +18,12 @@ from django.utils.text import slugify
 from live.templatetags.words import columns
 
 register = template.Library()
-_OURS: Final = {"Sign In": "Log in", "Sign Up": "Sign up", "Signup": "Sign up"}
+_OURS: Final = {
+    "Sign In": "Log in", "Sign Up": "Sign up", "Signup": "Sign up", "Two-Factor Authentication": "Second factors",
+    "Authenticator App": "Authenticator app", "Security Keys": "Passkeys and security keys",
+    "Recovery Codes": "Recovery codes", "Email Addresses": "Email addresses", "Set Password": "Set a password",
+    "Change Password": "Change the password", "Add Email": "Add the address", "Make Primary": "Make it the primary one",
+}  # fmt: skip
 
 
 @register.filter

@@ -48,7 +48,8 @@ class TooLarge(WebhooksError, code="too_large", http_status=413):
 
 
 class NoSecret(WebhooksError, code="no_secret", http_status=503):
-    """This address has no secret yet, so it refuses everything: add one with `webhooks secret add {source}`."""
+    """This address has no secret yet, so it refuses everything: add one on its page, or by
+    `webhooks secret add {source}`."""
 
     retry_after_s = 300
 

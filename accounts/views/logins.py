@@ -85,7 +85,7 @@ class SignUpForm(SignupForm):  # type: ignore[misc]
         username = self.fields["username"]
         username.help_text = "Letters, digits and @ . + - _"
         username.widget.attrs |= {"autofocus": True, "autocapitalize": "none"}
-        self.fields["email"].label, self.fields["password2"].label = "E-mail", "Password, again"
+        self.fields["email"].label, self.fields["password2"].label = "Email", "Password, again"
 
     def clean(self) -> dict[str, Any]:
         """What allauth finds, and passwords that differ also where the first is no good."""

@@ -115,7 +115,7 @@ class Client:
 
 
 class _Unreachable(Exception):
-    """The name of the host stands for no address that this farm sends to: for none, or for one of a private network."""
+    """This host has no address, or one of a private network, and the farm sends nothing there."""
 
     # Which of the two is not said: whoever adds endpoints could ask which names there are inside.
 

@@ -13,8 +13,8 @@ badges(register, "endpoint_badge", {
     EndpointStatus.DISABLED: ("off", "disabled"),
 })  # fmt: skip
 badges(register, "message_badge", {
-    Status.PENDING: ("pending", "waits"),
-    RETRIED: ("timed_out", "failed, retried"),
+    Status.PENDING: ("pending", "pending"),
+    RETRIED: ("timed_out", "failed, will be retried"),
     Status.DELIVERED: ("success", "delivered"),
     Status.DEAD: ("failed", "dead"),
 })  # fmt: skip

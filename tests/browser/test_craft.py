@@ -94,12 +94,12 @@ class TestKeys:
         page.keyboard.press("Escape")
         expect(text).not_to_be_focused()
         page.keyboard.press("?")
-        expect(page.get_by_role("dialog", name="Keys")).to_contain_text("The next row")
+        expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("The next row")
         page.get_by_label("Keys without Ctrl or Alt work").uncheck()
         page.keyboard.press("Escape")
         page.keyboard.press("/")
         expect(text).not_to_be_focused()
-        page.get_by_role("button", name="Keys").click()
+        page.get_by_role("button", name="Keyboard").click()
         expect(page.get_by_label("Keys without Ctrl or Alt work")).not_to_be_checked()
 
 

@@ -29,7 +29,7 @@ delivery_badge = badges(register, "delivery_badge", {
     Status.RECEIVED: ("pending", "received"),
     Status.PROCESSED: ("success", "processed"),
     Status.IGNORED: ("off", "ignored"),
-    Status.FAILED: ("timed_out", "failed, retried"),
+    Status.FAILED: ("timed_out", "failed, will be retried"),
     Status.DEAD: ("failed", "dead"),
     Status.REJECTED: ("failed", "rejected"),
 })  # fmt: skip

@@ -115,7 +115,7 @@ class TokenForm(_Form):
     ids = "token"
     sandbox = forms.CharField(max_length=100, help_text="Its name, as deliveries will show it.")
     days = forms.TypedChoiceField(
-        choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until it is revoked")],
+        choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until revoked")],
         coerce=lambda days: timedelta(days=int(days)), empty_value=None, required=False, label="Valid for",
     )  # fmt: skip
 

@@ -78,7 +78,7 @@
 
   function help() {
     const dialog = window.jobfarm.element("dialog", { className: "dialog keys" });
-    const title = window.jobfarm.element("h2", { textContent: "Keys", id: "keys-title" });
+    const title = window.jobfarm.element("h2", { textContent: "Keyboard", id: "keys-title" });
     const list = window.jobfarm.element("dl", {});
     for (const [key, meaning] of KEYS) {
       const term = window.jobfarm.element("dt", {});

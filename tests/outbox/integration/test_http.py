@@ -14,9 +14,7 @@ from outbox.operations.http import Client
 from tests.outbox import receivers
 from tests.outbox.receivers import HERE, receiver
 
-NOWHERE = (
-    "The name of the host stands for no address that this farm sends to: for none, or for one of a private network."
-)
+NOWHERE = "This host has no address, or one of a private network, and the farm sends nothing there."
 
 
 @pytest.fixture(autouse=True)

@@ -205,7 +205,7 @@ class TestATestDelivery:
     def test_without_a_secret_says_so(self, operator: Client) -> None:
         answer = operator.post(f"{SOURCE}send/", {"event": "ping", "body": "{}"})
         assert answer.status_code == 422
-        assert "add one with `webhooks secret add github`" in answer.content.decode()
+        assert "add one on its page, or by `webhooks secret add github`" in answer.content.decode()
 
     def test_that_nobody_answers_says_where_it_went(self, operator: Client, settings: Settings) -> None:
         operations.add(Source.GITHUB)
