@@ -47,13 +47,14 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     call, key, labels = http.call(request, path), http.idempotency_key(request), http.labels(request)
     call = replace(call, is_kept=call.is_background or key is not None or http.is_background(request))
     attempt = http.attempt_of(request, call, token_id=people.token_id(request)) if key is None else http.Attempt()
-    again = attempt.fingerprint
     if key is not None or attempt.is_repeated or http.wants_cache(request) or call_hooks.is_hooked(path):
         people.look_up(request, http.SCOPE)  # a remembered token is good for nothing but to store a job
     user, token_id = _user(request), people.token_id(request)
-    made = operations.take_over(again, path=path, user=user) if attempt.is_repeated else None
+    made = operations.take_over(attempt.fingerprint, path=path, user=user) if attempt.is_repeated else None
     if made is not None:
-        return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, again=again)
+        return http.waits(
+            made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, again=attempt.fingerprint
+        )
     repeatable = None if key is None else jobs.repeatable(user, key, http.fingerprint(request, call))
     call, notes = call_hooks.before(call, user=user, token_id=token_id)
     lookup = _look(request, call, labels)
@@ -79,8 +80,8 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
         return http.response(job_id, operations.response(job_id, user=user))
     made = new[-1] if new else operations.find(job_id, path=path, user=user)
     return http.waits(
-        made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, is_new=key is None, again=again,
-        limits=limits,
+        made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, is_new=key is None,
+        again=attempt.fingerprint, limits=limits,
     )  # fmt: skip
 
 
