@@ -21,8 +21,7 @@ from django.db.models.signals import ModelSignal, m2m_changed, post_delete, post
 
 from accounts import limits, queries
 from accounts.models import ApiToken, AuditEvent, MemberGroup
-from live import addresses
-from live import operations as live
+from live import addresses, operations as live
 from ratelimits import operations as ratelimits
 
 CHANGES = {"post_add", "post_remove", "pre_clear"}  # after a clear nobody can say any more whom it hit

@@ -21,8 +21,7 @@ from django.urls import NoReverseMatch, reverse
 
 from alerts import queries, registry
 from alerts.domain import judging, rules
-from alerts.domain.judging import Alert, Memory, Message, Policy, Text
-from alerts.domain.judging import judge as decide
+from alerts.domain.judging import Alert, Memory, Message, Policy, Text, judge as decide
 from alerts.domain.rules import Condition, Observation, Reading, Unknown, addresses, observe
 from alerts.errors import BadRule, CannotSend, NotFound
 from alerts.models import Channel, Notification, NotificationStatus, Rule
@@ -32,8 +31,7 @@ from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from outbox import operations as outbox
 from postgres import clock
-from scheduling import context
-from scheduling import operations as scheduling
+from scheduling import context, operations as scheduling
 from scheduling.operations import Json
 
 # What a person chooses of a rule, and `webhook_url` (None: as it is); the condition is chosen once.

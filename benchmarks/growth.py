@@ -43,8 +43,7 @@ from live.registry import Item
 from live.rendering import Page
 from live.send_queue import SendQueue
 from openai_api.operations import batches, files, steps
-from outbox import operations as outbox
-from outbox import queries
+from outbox import operations as outbox, queries
 from outbox.domain.addresses import Answer
 from outbox.models import Endpoint
 from outbox.operations import attempts, endpoints

@@ -15,8 +15,7 @@ from jobfarm import database_health, health, job_health, message_health, schedul
 from jobfarm.conditions import Area, Rule
 from jobs.domain.rollups import MINUTE_S, TEN_MINUTES_S, Period
 from jobs.queries import rollups
-from metering import operations as metering
-from metering import queries as budgets
+from metering import operations as metering, queries as budgets
 from postgres import clock
 from ratelimits import queries as limits
 from scheduling.queries import pages as scheduled

@@ -16,9 +16,7 @@ from core.large_json import ANY, Cutting
 from core.refusal import Refusal
 from jobs.protocol.jobs import API
 from live.addresses import network_of
-from openai_api.domain import ADDRESS as OPENAI
-from openai_api.domain import PATHS
-from openai_api.domain import refused as openai_form
+from openai_api.domain import ADDRESS as OPENAI, PATHS, refused as openai_form
 
 # Where files come in, alone or in a form.
 _FILE: Final = re.compile(r"PUT /api/v1/worker/jobs/[0-9]+/files/[^/]+|POST /api/v1/files|POST /jobs/new/")

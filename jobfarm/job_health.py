@@ -14,8 +14,7 @@ from jobs.domain import labels
 from jobs.domain.quotas import NEARLY, Quota
 from jobs.domain.unserved import Unserved
 from jobs.models import ALL_JOBS
-from jobs.queries import fleet, gauges, reads, requirements
-from jobs.queries import lanes as lane_queries
+from jobs.queries import fleet, gauges, lanes as lane_queries, reads, requirements
 from jobs.queries.pages import EVERYBODY
 from jobs.queries.workers import model_of_queues
 from postgres.statements import Row

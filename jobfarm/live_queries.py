@@ -17,8 +17,7 @@ from jobs.queries import gauges, pages, reads, rollups
 from live import html
 from live.registry import StateQuery, StateRead, Viewer, live_query
 from postgres import clock
-from ratelimits import operations as ratelimits
-from ratelimits import queries as limits
+from ratelimits import operations as ratelimits, queries as limits
 from scheduling import operations as scheduling
 from scheduling.queries import pages as scheduled
 from webhooks import operations as webhooks

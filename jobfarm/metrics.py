@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from django.db import Error as DatabaseError
-from django.db import connection, transaction
-from prometheus_client import REGISTRY, generate_latest
-from prometheus_client import core as prometheus
+from django.db import Error as DatabaseError, connection, transaction
+from prometheus_client import REGISTRY, core as prometheus, generate_latest
 from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 

@@ -24,8 +24,7 @@ from jobs.waiting.notifier import Notifier
 from jobs.waiting.presence import Beats, Seen
 from jobs.waiting.requests import Handler
 from jobs.waiting.wrapper import ADDRESSES, Waiting
-from live import configuration, hub
-from live import routing as live
+from live import configuration, hub, routing as live
 from observing import numbers
 from openai_api.domain import ADDRESS as OPENAI
 from openai_api.waiting.calls import OpenAICalls

@@ -7,8 +7,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from examples import config as examples
-from jobfarm import health, live_queries
-from jobfarm import metrics as numbers
+from jobfarm import health, live_queries, metrics as numbers
 from jobs.domain.rollups import PERIODS
 from jobs.queries import pages, reads, rollups
 

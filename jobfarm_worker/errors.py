@@ -1,7 +1,14 @@
 """What can go wrong for a worker: what any caller of a farm meets, and what only handlers do."""
 
-from jobfarm_client.errors import LOST, BadOption, Refused, Unauthorized, Unreachable, WrongServer
-from jobfarm_client.errors import FarmError as WorkerError
+from jobfarm_client.errors import (
+    LOST,
+    BadOption,
+    FarmError as WorkerError,
+    Refused,
+    Unauthorized,
+    Unreachable,
+    WrongServer,
+)
 
 
 class Failed(WorkerError, code="failed"):

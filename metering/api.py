@@ -16,8 +16,7 @@ from jobs import (
     http,  # noqa: F401  # the converter of ids
     operations,
 )
-from metering import operations as metering
-from metering import queries
+from metering import operations as metering, queries
 from metering.domain import MOST_AMOUNT, Period, Unit
 from metering.errors import BadBudget
 from metering.operations import Balance

@@ -22,9 +22,7 @@ from accounts import http as people
 from accounts.errors import InsufficientScope
 from core import api, values
 from core.refusal import Refusal
-from jobs import http as jobs_http
-from jobs import limits
-from jobs import operations as jobs
+from jobs import http as jobs_http, limits, operations as jobs
 from jobs.domain.files import plain_name
 from jobs.errors import InvalidValue
 from openai_api import domain, operations

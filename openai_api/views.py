@@ -9,8 +9,7 @@ from django.shortcuts import redirect, render
 
 from accounts.http import members_only
 from core import pages, people
-from jobs import http as jobs_http
-from jobs import operations as jobs
+from jobs import http as jobs_http, operations as jobs
 from openai_api import live_queries
 from openai_api.errors import BatchEnded
 from openai_api.operations import batches as operations

@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
-from django.db import connections as databases
-from django.db import transaction
+from django.db import connections as databases, transaction
 from psycopg.conninfo import conninfo_to_dict
 
 from postgres import connections, embedded, statements

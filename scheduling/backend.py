@@ -20,8 +20,7 @@ from django.dispatch import Signal
 from django.utils.module_loading import import_string
 
 from postgres import clock
-from scheduling import django_tasks as tasks
-from scheduling import registry
+from scheduling import django_tasks as tasks, registry
 from scheduling.domain import calls
 from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import BadMoment, Canceled, NotJson, OutcomeUnknown

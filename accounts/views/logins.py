@@ -31,8 +31,7 @@ from accounts.views import closed, single_sign_on, ways_in
 from core import pages
 from live import addresses
 from postgres import clock
-from ratelimits import http as limits
-from ratelimits import operations as ratelimits
+from ratelimits import http as limits, operations as ratelimits
 
 logger = logging.getLogger(__name__)
 _WAYS = {"socialaccount": "single sign-on", "mfa": "second factor", "password_reset": "password by mail"}

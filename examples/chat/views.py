@@ -18,8 +18,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts import http as accounts_http
-from accounts import operations as accounts
+from accounts import http as accounts_http, operations as accounts
 from accounts.errors import AccountsError
 from core import people
 from core.refusal import CancelVerdict

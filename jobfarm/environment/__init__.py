@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Final
 
 from jobfarm.environment import files, table
-from jobfarm.environment.files import complaints as placeholders
-from jobfarm.environment.files import names, pair
+from jobfarm.environment.files import complaints as placeholders, names, pair
 from jobfarm.environment.table import VARIABLES, Variable
 
 # Of a farm that is tried out: `make run`, `manage.py start` and the tests, where JOBFARM_APPS is not set.

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
-from PIL import Image as Pillow
-from PIL import UnidentifiedImageError
+from PIL import Image as Pillow, UnidentifiedImageError
 
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers.chunks import objects

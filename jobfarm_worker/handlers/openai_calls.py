@@ -12,8 +12,7 @@ from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers import answers, servers, spans
 from jobfarm_worker.handlers.chunks import Streamed, Transcription, Whole, objects, wants_usage
 from jobfarm_worker.handlers.messages import MappedMessage, PassedMessage
-from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message
-from jobfarm_worker.handlers.messages_request import estimated
+from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message, estimated
 from jobfarm_worker.handlers.payloads import call_of, headers_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context

@@ -12,8 +12,7 @@ from jobfarm_worker.handlers import answers
 from jobfarm_worker.handlers.chat_demo import NOTICE, TOKEN, compose, latest_question
 from jobfarm_worker.handlers.chunks import Streamed, Whole, wants_usage
 from jobfarm_worker.handlers.messages import MappedMessage
-from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message
-from jobfarm_worker.handlers.messages_request import estimated
+from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message, estimated
 from jobfarm_worker.handlers.payloads import call_of, messages_of, prompt_of
 from jobfarm_worker.handlers.responses import MappedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context

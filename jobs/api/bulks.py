@@ -5,8 +5,7 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 from ninja import Status
 
-from core.api import Calls, Sample
-from core.api import caller as _user
+from core.api import Calls, Sample, caller as _user
 from core.refusal import existing
 from jobs import http, operations
 from jobs.api.clients import OPERATE, READ, IdempotencyKey

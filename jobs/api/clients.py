@@ -10,8 +10,7 @@ from ninja import Query, Status
 from ninja.params import functions as parameters
 
 from accounts import http as people
-from core.api import Calls, Sample
-from core.api import caller as _user
+from core.api import Calls, Sample, caller as _user
 from core.recent import Outdated
 from core.refusal import Refusal, existing, raised
 from core.values import BIGINT, INTEGER
@@ -23,8 +22,7 @@ from jobs.domain.tags import MOST_TAGGED
 from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
 from jobs.models import Job
 from jobs.operations.idempotency import Answer, Submit
-from jobs.protocol import clients
-from jobs.protocol import jobs as protocol
+from jobs.protocol import clients, jobs as protocol
 from jobs.queries import inputs, lists, pages, reads, reports
 from observing import fields
 

@@ -7,8 +7,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from accounts import http as people
-from core.api import Calls, Sample
-from core.api import caller as _user
+from core.api import Calls, Sample, caller as _user
 from jobs import http, operations
 from jobs.errors import NothingToPause, NotYoursToPause
 from jobs.models import ConcurrencyKey, PausedOwner, Queue

@@ -6,13 +6,11 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Status
 
 from accounts import http as people
-from core.api import Calls, Sample
-from core.api import caller as _user
+from core.api import Calls, Sample, caller as _user
 from jobs import http, operations
 from jobs.api.clients import OPERATE, READ, SUBMIT, IdempotencyKey
 from jobs.errors import JobDeleted
-from jobs.protocol import clients
-from jobs.protocol import flows as protocol
+from jobs.protocol import clients, flows as protocol
 from jobs.queries import flows, pages, reads
 
 router = Calls(tags=["Clients"])

@@ -8,8 +8,7 @@ from ninja import Status
 from ninja.params import functions as parameters
 
 from accounts import http as people
-from core.api import Calls, Sample
-from core.api import caller as _user
+from core.api import Calls, Sample, caller as _user
 from jobs import http, operations
 from jobs.protocol.clients import DeletedUpload, Upload
 

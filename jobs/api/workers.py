@@ -14,8 +14,7 @@ from jobs import http, operations
 from jobs.api import at_once
 from jobs.domain.leases import Lease
 from jobs.models import Worker
-from jobs.protocol import answers, verbs
-from jobs.protocol import jobs as protocol
+from jobs.protocol import answers, jobs as protocol, verbs
 from jobs.protocol.verbs import VERBS, Verb
 from observing import fields
 

@@ -11,8 +11,7 @@ from jobs.domain.rollups import PERIODS, Period
 from jobs.domain.states import Status
 from jobs.live_queries.common import audience_of_list, audience_of_worker, operators, part
 from jobs.operations import rollup
-from jobs.queries import fleet, gauges, lists, pages, reads, rollups, timeline
-from jobs.queries import workers as done
+from jobs.queries import fleet, gauges, lists, pages, reads, rollups, timeline, workers as done
 from jobs.queries.pages import EVERYBODY
 from postgres import clock
 

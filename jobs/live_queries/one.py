@@ -17,8 +17,7 @@ from jobs.live_queries import common
 from jobs.live_queries.common import MEMBER, OPERATOR, part
 from jobs.models import Attempt, Job, OutputChunk, ResultFile, Stage, Suspension
 from jobs.protocol import jobs as protocol
-from jobs.queries import flows, pages, reads, reports
-from jobs.queries import waits as queries
+from jobs.queries import flows, pages, reads, reports, waits as queries
 from live.registry import Item, Viewer, live_query, live_stream
 from postgres import clock
 

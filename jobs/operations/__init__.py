@@ -7,8 +7,7 @@ from jobs.domain.leases import Beat, Lease
 from jobs.domain.model_queues import queue_of_model
 from jobs.domain.waits import Wait
 from jobs.kinds import declare, declared
-from jobs.operations import bulk
-from jobs.operations import flow_actions as flows
+from jobs.operations import bulk, flow_actions as flows
 from jobs.operations.children import submit_child
 from jobs.operations.claim import claim, finish_and_claim
 from jobs.operations.content import check as check_content
@@ -94,11 +93,17 @@ from jobs.operations.workers import (
     undrain,
 )
 from jobs.queries.fleet import workers_for
-from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
-from jobs.queries.pages import job_with_body as find
-from jobs.queries.reads import broken_jobs, count_ended, ended, last_attempts, output_text, statuses
-from jobs.queries.reads import errors as last_errors
-from jobs.queries.reads import is_operator as sees_all
+from jobs.queries.pages import JobSnapshot, job_with_body as find, pictures, result_file, snapshot
+from jobs.queries.reads import (
+    broken_jobs,
+    count_ended,
+    ended,
+    errors as last_errors,
+    is_operator as sees_all,
+    last_attempts,
+    output_text,
+    statuses,
+)
 from jobs.queries.rollups import first_event, moments
 from jobs.queries.submits import Stored
 from jobs.queries.workers import OfferedModel, Offering, held_by, offered_models, workers_of

@@ -26,8 +26,7 @@ from jobs.queries import bulks, lists
 from live import operations as live
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
-from scheduling import operations as scheduling
-from scheduling import registry
+from scheduling import operations as scheduling, registry
 from scheduling.operations import Retry, action
 
 BATCH = 200

@@ -15,8 +15,7 @@ from jobs.errors import ContentNotKept
 from jobs.models import ContentDeletion, Job
 from jobs.operations import hooks
 from jobs.operations.set_aside import by_halves
-from jobs.queries import content as queries
-from jobs.queries import inputs
+from jobs.queries import content as queries, inputs
 from jobs.queries.submits import Stored
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action

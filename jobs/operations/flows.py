@@ -14,8 +14,7 @@ from jobs.domain.records import JobRecord
 from jobs.errors import InvalidValue, NotUnique, UnknownJob
 from jobs.models import Job, Step
 from jobs.operations import endings
-from jobs.queries import flows as queries
-from jobs.queries import reads
+from jobs.queries import flows as queries, reads
 from jobs.queries.submits import Stored
 from postgres import statements
 

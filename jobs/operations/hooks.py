@@ -32,8 +32,7 @@ from live import operations as live
 from live.registry import Item
 from observing import fields
 from postgres import transactions
-from scheduling import context
-from scheduling import operations as crons
+from scheduling import context, operations as crons
 
 # Crons that find something to do when something happened to a job, and how soon they are to find it.
 COUNT_JOBS: Final = "count jobs for the charts"

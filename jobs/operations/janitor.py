@@ -19,9 +19,7 @@ from jobs.operations import endings, hooks, lanes, waits
 from jobs.operations.content import delete_file, delete_later
 from jobs.operations.finish import decide, settle
 from jobs.operations.set_aside import ASIDE
-from jobs.queries import flows, inputs, moves, reads, reports
-from jobs.queries import lanes as lane_queries
-from jobs.queries import waits as wait_queries
+from jobs.queries import flows, inputs, lanes as lane_queries, moves, reads, reports, waits as wait_queries
 from observing import fields
 from postgres import clock, transactions
 from scheduling import operations as scheduling

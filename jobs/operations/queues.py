@@ -19,11 +19,9 @@ from jobs.domain import model_queues
 from jobs.domain.bulks import BulkAction
 from jobs.domain.kinds import Kind
 from jobs.errors import InvalidValue, PriorityNotAllowed, QueueChoiceNotAllowed, UnknownKind, UnknownQueue
-from jobs.models import Fair, Job, Queue
-from jobs.models import Kind as KindRow
+from jobs.models import Fair, Job, Kind as KindRow, Queue
 from jobs.operations import events, hooks, lanes
-from jobs.queries import keys, reads
-from jobs.queries import lanes as lane_queries
+from jobs.queries import keys, lanes as lane_queries, reads
 from live import operations as live
 from postgres import transactions
 from postgres.statements import Row

@@ -17,8 +17,7 @@ from jobs import registry
 from jobs.domain import rollups
 from jobs.models import ALL_JOBS
 from jobs.operations import hooks
-from jobs.queries import rollups as queries
-from jobs.queries import usage
+from jobs.queries import rollups as queries, usage
 from live import operations as live
 from postgres import transactions
 from scheduling import operations as crons

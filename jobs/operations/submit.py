@@ -12,8 +12,7 @@ from django.db import transaction
 from core import audit
 from core.recent import Outdated
 from core.refusal import Refusal, existing, raised
-from jobs.domain import files as names
-from jobs.domain import payloads
+from jobs.domain import files as names, payloads
 from jobs.domain.kinds import Kind
 from jobs.domain.labels import chosen
 from jobs.domain.records import COLUMNS, JobRecord
@@ -22,8 +21,7 @@ from jobs.errors import AlreadyRetried, NotEnded, NotFound, NotUnique
 from jobs.models import Job, Live, keeps_content
 from jobs.operations import conflicts, content, events, flows, hooks, inputs, keys, labels, metering, queues, quotas
 from jobs.operations.new_jobs import JobOptions, NewJob, check, recorded
-from jobs.queries import bulks, moves, reads, submits
-from jobs.queries import flows as flow_queries
+from jobs.queries import bulks, flows as flow_queries, moves, reads, submits
 from jobs.queries.submits import Stored
 from observing import traces
 from postgres import transactions

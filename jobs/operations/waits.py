@@ -18,8 +18,7 @@ from jobs.errors import InvalidValue, JobHasEnded, NotAChild
 from jobs.models import Signal
 from jobs.operations import endings, hooks
 from jobs.operations.set_aside import ASIDE
-from jobs.queries import flows, reads
-from jobs.queries import waits as queries
+from jobs.queries import flows, reads, waits as queries
 from postgres import transactions
 
 

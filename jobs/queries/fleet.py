@@ -12,8 +12,7 @@ from django.db.models import Count, F, Q, QuerySet, Window
 from django.db.models.functions import Now, RowNumber
 
 from jobs.domain.labels import LOADED
-from jobs.domain.presence import Part, with_replaced
-from jobs.domain.presence import Process as Known
+from jobs.domain.presence import Part, Process as Known, with_replaced
 from jobs.domain.workers import Presence, StuckSlot, presence
 from jobs.errors import UnknownWorker, WorkerNotYours
 from jobs.models import Job, Process, Queue, Worker, WorkerFacts

@@ -13,8 +13,7 @@ from django.db.models.functions import Now
 
 from jobs.domain.records import KeyScope
 from jobs.domain.workers import Facts
-from jobs.models import Charge, ConcurrencyKey, Fair, Queue, Served, Worker, WorkerFacts
-from jobs.models import Live as LiveRow
+from jobs.models import Charge, ConcurrencyKey, Fair, Live as LiveRow, Queue, Served, Worker, WorkerFacts
 from postgres import clock, statements, transactions
 
 _WORKER = [field.attname for field in Worker._meta.concrete_fields]

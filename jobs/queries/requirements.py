@@ -11,8 +11,7 @@ from django.db.models.functions import Cast, Concat, Now
 
 from jobs.domain import labels
 from jobs.domain.labels import Requirement, Values
-from jobs.models import Job, Live, Worker
-from jobs.models import Requirement as Row
+from jobs.models import Job, Live, Requirement as Row, Worker
 from postgres import statements, transactions
 
 _IN_USE: Final = Q(retired_at=None)

@@ -16,8 +16,7 @@ from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.domain.states import Status
-from jobs.queries import bulks
-from jobs.queries import failures as queries
+from jobs.queries import bulks, failures as queries
 from jobs.templatetags.farm import last_line
 from jobs.views import access
 

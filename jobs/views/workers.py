@@ -10,8 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.debug import sensitive_variables
 
-from accounts import http as accounts_http
-from accounts import operations as accounts
+from accounts import http as accounts_http, operations as accounts
 from core import people
 from core.values import words
 from jobs import operations

@@ -12,8 +12,7 @@ from accounts.http import TokenAuth
 from core.api import caller as _user
 from core.recent import Outdated
 from core.refusal import Refusal
-from jobs import http as jobs_http
-from jobs import operations as jobs
+from jobs import http as jobs_http, operations as jobs
 from observing import fields
 from openai_api import domain, http, operations
 from openai_api.domain import messages

@@ -20,8 +20,7 @@ from jobs.errors import QuotaReached
 from live import operations as live
 from metering.operations import OverBudget
 from openai_api import queries
-from openai_api.domain import ADDRESS, Call, error
-from openai_api.domain import batches as domain
+from openai_api.domain import ADDRESS, Call, batches as domain, error
 from openai_api.domain.batches import LIVE, BatchStatus, Line
 from openai_api.errors import CallRefused, HookFailed
 from openai_api.kinds import CALL

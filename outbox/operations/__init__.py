@@ -2,8 +2,7 @@
 
 from outbox.domain.addresses import Answer, host_of
 from outbox.domain.messages import PATTERNS, TYPES, Filter
-from outbox.domain.signatures import Wanted
-from outbox.domain.signatures import register_scheme as register_scheme
+from outbox.domain.signatures import Wanted, register_scheme as register_scheme
 from outbox.errors import BadUrl, OutboxError
 from outbox.operations.endpoints import (
     OPERATE,

@@ -7,8 +7,7 @@ from math import inf
 import psycopg
 from django.db import DatabaseError, InterfaceError, connection, connections
 
-from postgres import configuration
-from postgres import connections as farm_connections
+from postgres import configuration, connections as farm_connections
 from postgres.statements import Params, Statement
 from scheduling.domain.clusters import SILENT_S
 from scheduling.domain.states import Kind

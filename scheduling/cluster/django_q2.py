@@ -14,8 +14,10 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final
 
-from django_q.brokers import Broker as _Broker  # its setting `broker_class` names a subclass of this
-from django_q.brokers import get_broker  # makes one of ours, by that setting
+from django_q.brokers import (
+    Broker as _Broker,  # its setting `broker_class` names a subclass of this
+    get_broker,  # makes one of ours, by that setting
+)
 from django_q.conf import Conf  # its settings, and its words for what a cluster does
 from django_q.models import (
     Failure,  # its own tasks that are over, in the administration

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from django.conf import settings
-from django.db import Error as DatabaseFailure
-from django.db import connections
+from django.db import Error as DatabaseFailure, connections
 from prometheus_client import REGISTRY, generate_latest
 
 from core import forked, service

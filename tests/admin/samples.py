@@ -33,8 +33,7 @@ from jobs.models import (
 )
 from metering.models import Budget, Day
 from openai_api.models import CallRule
-from outbox.models import Endpoint, Event
-from outbox.models import Message as OutboxMessage
+from outbox.models import Endpoint, Event, Message as OutboxMessage
 from scheduling.models import ScheduledFunction
 from tests import farm
 from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart, Resource

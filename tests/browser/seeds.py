@@ -17,8 +17,7 @@ from django.db.models.functions import Now
 from PIL import Image
 
 from accounts import operations as accounts
-from alerts import operations as alerts
-from alerts import operations as alerts_sending
+from alerts import operations as alerts, operations as alerts_sending
 from alerts.models import Notification
 from core.templates import MissingValue
 from examples.chat import operations as chat

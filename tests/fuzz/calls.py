@@ -5,8 +5,7 @@ from typing import Any
 
 import requests
 import schemathesis
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 

@@ -21,8 +21,7 @@ from jobs.models import Job, Worker
 from tests import farm, forkserver
 from tests.formal import paths
 from tests.hammer import recording
-from tests.histories import checking
-from tests.histories import recording as written
+from tests.histories import checking, recording as written
 from tests.histories.history import Bound
 
 LEASE_S: Final = 1.5

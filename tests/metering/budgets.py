@@ -9,8 +9,7 @@ from django.db.models import Sum
 
 from jobs import operations
 from jobs.models import Job, Worker
-from metering import operations as metering
-from metering import queries
+from metering import operations as metering, queries
 from metering.models import Budget, Model, Reservation, Settlement, Window
 from metering.operations import Balance
 from postgres import clock

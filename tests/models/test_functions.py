@@ -16,8 +16,7 @@ from django.db.models.functions import Now
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from scheduling import context, registry
-from scheduling import operations as scheduling
+from scheduling import context, operations as scheduling, registry
 from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import NotEnded
 from scheduling.models import Cluster, Due, ScheduledFunction

@@ -7,8 +7,7 @@ from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
 from django.test import Client
 
-from accounts import domain
-from accounts import operations as accounts
+from accounts import domain, operations as accounts
 from accounts.http import SessionAuth
 from jobs import operations
 from jobs.api.clients import router

@@ -17,8 +17,7 @@ from jobs.operations import from_crons
 from metering.models import Model as TokenModel
 from openai_api.models import Alias, CallRule
 from ratelimits.models import Limit
-from scheduling import operations as scheduling
-from scheduling import registry
+from scheduling import operations as scheduling, registry
 from scheduling.domain import schedules
 from scheduling.domain.schedules import Missed, Overlap, Policy
 from tests.permissions import asking

@@ -11,8 +11,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from core import administration
-from webhooks.models import Resource
-from webhooks.models import resources as models
+from webhooks.models import Resource, resources as models
 
 _recent = cache(administration.recent)  # one class for a column: Django compares them
 

@@ -24,8 +24,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from psycopg_pool import PoolTimeout
 
-from core.asgi import ClientGone, Receive, Scope, Send
-from core.asgi import answer as respond
+from core.asgi import ClientGone, Receive, Scope, Send, answer as respond
 from core.recent import Recent
 from core.refusal import Refusal
 from live import addresses

@@ -30,8 +30,7 @@ from webhooks.errors import BadPayload, CannotReplay, NotFound, WebhooksError
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery
-from webhooks.operations import deliveries as stored
-from webhooks.operations import job_starts
+from webhooks.operations import deliveries as stored, job_starts
 from webhooks.operations.deliveries import drain_soon, touch
 from webhooks.queries import inbox
 from webhooks.queries.inbox import Settlement

@@ -33,8 +33,7 @@ from webhooks.handlers import rules as declared
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, JobStart
 from webhooks.operations import deliveries
-from webhooks.queries import inbox
-from webhooks.queries import results as queries
+from webhooks.queries import inbox, results as queries
 
 log = logging.getLogger(__name__)
 _OURS = (WebhooksError, TemplateError, JobsError, RateLimitsError)

@@ -15,8 +15,7 @@ from examples.chat.domain.answers import ASKABLE, State
 from examples.chat.errors import InvalidText, NoSuchMessage, NothingToAskAgain, NotYours, TooOld, Unanswered
 from examples.chat.models import ASSISTANT, Answer, Message
 from examples.chat.operations import rooms
-from jobs import errors as jobs_errors
-from jobs import operations as jobs
+from jobs import errors as jobs_errors, operations as jobs
 from jobs.domain.states import Status
 from jobs.operations import Cancellation
 from postgres import transactions

@@ -13,8 +13,7 @@ from examples.imagegame.domain import prompts
 from examples.imagegame.errors import GameUnknown
 from examples.imagegame.models import CODE_LENGTH, THEME_LIMIT
 from examples.imagegame.queries import games, pictures
-from jobs import http as jobs_http
-from jobs import operations as jobs
+from jobs import http as jobs_http, operations as jobs
 from jobs.errors import NotFound
 
 THEMES = ("Animals with odd jobs", "A postcard from the future", "Weather with feelings", "Food that fights back")

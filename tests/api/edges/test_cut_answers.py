@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobfarm_worker import Job as WorkersJob
-from jobfarm_worker import Worker
+from jobfarm_worker import Job as WorkersJob, Worker
 from jobs import operations
 from jobs.models import Attempt, Job
 from postgres import connections

@@ -22,8 +22,7 @@ from accounts import operations as accounts
 from core import large_json
 from jobfarm_client import Client
 from jobfarm_client.wire import put_together
-from jobfarm_worker import Job as WorkerJob
-from jobfarm_worker import Worker
+from jobfarm_worker import Job as WorkerJob, Worker
 from jobs import operations
 from jobs.errors import PayloadTooLarge, QuotaReached, UnknownFile
 from jobs.models import Input, Job, ResultFile, Upload

@@ -17,8 +17,7 @@ from examples.chat import operations
 from examples.chat.models import Answer, Message
 from jobs import operations as jobs
 from jobs.models import Worker
-from ratelimits import limits as declared_limits
-from ratelimits import operations as ratelimits
+from ratelimits import limits as declared_limits, operations as ratelimits
 from tests import farm
 from tests.accounts.integration.people import guest as new_guest
 from tests.chat.integration import people

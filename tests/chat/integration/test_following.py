@@ -7,8 +7,7 @@ from django.contrib.auth.models import Group
 
 from examples.chat import operations
 from examples.chat.models import Answer
-from jobs import kinds
-from jobs import operations as jobs
+from jobs import kinds, operations as jobs
 from jobs.domain.hooks import Hooks
 from jobs.models import Attempt, Job
 from scheduling import operations as scheduling

@@ -1,8 +1,7 @@
 """The rules of the chat: states that follow jobs, texts that can be kept, tokens that are enough."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from examples.chat.domain import answers, texts
 from examples.chat.domain.answers import ASKABLE, OPEN, State

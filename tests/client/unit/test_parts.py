@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from jobfarm_client import BadOption, Client, NewJob, NotUnique, Refused, Unauthorized, Unreachable
 from jobfarm_client.errors import BY_CODE, refusal

@@ -10,8 +10,7 @@ import pytest
 
 from accounts import errors as accounts
 from alerts import errors as alerts
-from core import api as shared
-from core import values
+from core import api as shared, values
 from core.refusal import Refusal, sentence_of
 from examples.chat import errors as chat
 from examples.imagegame import errors as imagegame

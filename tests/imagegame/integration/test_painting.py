@@ -12,8 +12,7 @@ from examples.imagegame import operations
 from examples.imagegame.domain import health
 from examples.imagegame.domain.painting import State, Step
 from examples.imagegame.errors import PromptRefused, StillPainting, SubmissionUnknown, TooLateToChange
-from examples.imagegame.live_queries import painters_health
-from examples.imagegame.live_queries import submission as live_submission
+from examples.imagegame.live_queries import painters_health, submission as live_submission
 from examples.imagegame.models import Submission
 from examples.imagegame.operations import submissions
 from examples.imagegame.queries import pictures

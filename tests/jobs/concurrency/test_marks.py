@@ -16,8 +16,7 @@ from jobs import operations
 from jobs.models import Job, Mark, Worker
 from jobs.operations import lanes
 from jobs.operations.lanes import AT_ONCE
-from jobs.queries import lanes as queries
-from jobs.queries import moves, reads
+from jobs.queries import lanes as queries, moves, reads
 from postgres import connections, transactions
 from tests import farm
 from tests.explained import explain

@@ -14,8 +14,7 @@ from jobs import operations
 from jobs.models import Attempt, FlowTemplate, Job, Suspension, Worker
 from jobs.operations import from_crons
 from jobs.operations.set_aside import ASIDE
-from scheduling import operations as scheduling
-from scheduling import registry
+from scheduling import operations as scheduling, registry
 from scheduling.models import Cron, ScheduledFunction
 from tests import farm
 from tests.doctor import named_errors

@@ -11,8 +11,7 @@ from jobs import operations
 from jobs.errors import InvalidValue, PayloadTooLarge
 from jobs.models import Signal, Suspension, Worker
 from jobs.operations.set_aside import ASIDE
-from jobs.queries import reads
-from jobs.queries import waits as queries
+from jobs.queries import reads, waits as queries
 from postgres import transactions
 from tests import farm
 from tests.effort import share

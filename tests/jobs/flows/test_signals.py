@@ -13,8 +13,7 @@ from jobs.domain.filters import Filters
 from jobs.errors import InvalidValue, JobHasEnded, NotAllowed, NotFound, PayloadTooLarge, WaitsForSignal
 from jobs.models import Edge, Job, Signal, Suspension, Worker
 from jobs.operations import waits
-from jobs.queries import reads
-from jobs.queries import waits as queries
+from jobs.queries import reads, waits as queries
 from tests import farm
 from tests.effort import share
 from tests.jobs.flows.test_api import call

@@ -21,8 +21,7 @@ from jobs.queries.submits import DELETED_AFTER_S
 from postgres import clock
 from ratelimits import operations as limits
 from ratelimits.models import Bucket
-from scheduling import crons as scheduling_crons
-from scheduling import operations as scheduling
+from scheduling import crons as scheduling_crons, operations as scheduling
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import crons
 from tests import farm

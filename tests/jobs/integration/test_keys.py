@@ -6,8 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
-from accounts import operations as accounts
-from accounts import queries as tokens
+from accounts import operations as accounts, queries as tokens
 from accounts.errors import NotFound, Unauthorized
 from accounts.models import ApiToken
 from jobs import operations

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jobs import operations
 from jobs.domain import tags

@@ -1,8 +1,7 @@
 """Two texts side by side."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jobs.domain import differences
 from jobs.domain.differences import Row, compare

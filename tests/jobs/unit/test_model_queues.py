@@ -1,7 +1,6 @@
 """Queues of models: one for each, and which of them are a worker's."""
 
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 
 from jobs.domain.kinds import NAME
 from jobs.domain.model_queues import queue_of_model, with_models

@@ -16,8 +16,7 @@ from django.db import connection
 from prometheus_client import REGISTRY
 from pytest_django import DjangoDbBlocker, Settings
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.sync.client import ClientConnection as SyncConnection
-from websockets.sync.client import connect as sync_connect
+from websockets.sync.client import ClientConnection as SyncConnection, connect as sync_connect
 
 from jobs import operations
 from postgres import connections

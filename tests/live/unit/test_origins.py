@@ -1,8 +1,7 @@
 """Which pages may open the browsers' socket: scheme, name and port all count."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pytest_django import Settings
 
 from live.admission import is_trusted

@@ -18,8 +18,7 @@ from django.db.models import QuerySet, Sum
 from jobs import operations
 from jobs.errors import JobsError, LeaseLost
 from jobs.models import Job, Worker
-from metering import operations as metering
-from metering import queries
+from metering import operations as metering, queries
 from metering.errors import BadBudget, BudgetExhausted
 from metering.models import Budget, Reading, Reservation, Window
 from postgres import connections, transactions

@@ -9,8 +9,7 @@ from django.contrib.auth.models import User
 
 from jobs import operations as jobs
 from jobs.registry import METERED_KINDS
-from metering import operations as metering
-from metering import registry
+from metering import operations as metering, registry
 from metering.domain import MOST
 from metering.errors import ExceedsBudget
 from metering.models import Day, Model, Reading, Reservation, Settlement, Window

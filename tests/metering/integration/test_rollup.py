@@ -12,8 +12,7 @@ from pytest_django import Settings
 from accounts import operations as accounts
 from jobs import operations
 from jobs.models import Job, Worker
-from metering import operations as metering
-from metering import queries
+from metering import operations as metering, queries
 from metering.models import Day, Reading, Watermark
 from metering.operations import rollup
 from postgres import clock

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from metering.domain import MOST_WINDOWS, Ledger, Period, Unit, first_room, lacking, never_fits, written
 from tests.looped import looped

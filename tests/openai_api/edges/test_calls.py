@@ -16,8 +16,7 @@ from django.contrib.auth.models import User
 from PIL import Image
 
 from accounts import operations as accounts
-from jobs import limits
-from jobs import operations as jobs
+from jobs import limits, operations as jobs
 from jobs.models import Job, Queue, Worker
 from metering import operations as metering
 from ratelimits import operations as ratelimits

@@ -10,8 +10,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from accounts import operations as accounts
-from jobs import limits
-from jobs import operations as jobs
+from jobs import limits, operations as jobs
 from jobs.models import Job
 from ratelimits import operations as ratelimits
 from tests import farm

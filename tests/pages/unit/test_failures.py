@@ -1,8 +1,7 @@
 """Which errors are the same."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jobs.domain.failures import LONGEST, key, own_frames, pattern
 from tests.looped import looped

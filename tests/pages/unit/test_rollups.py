@@ -3,8 +3,7 @@
 import math
 from datetime import UTC, datetime
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jobs.domain import rollups
 from tests.looped import looped

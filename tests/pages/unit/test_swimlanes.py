@@ -1,7 +1,6 @@
 """Where runs are drawn on a lane."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jobs.domain.swimlanes import MOST_TRACKS, SHORTEST, WIDTH, Run, lane
 

@@ -6,8 +6,7 @@ from html import unescape
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from live.templatetags import trees
 

@@ -10,8 +10,7 @@ from django.test import Client
 from jobs import operations as jobs
 from jobs.errors import InvalidValue
 from jobs.models import Job
-from ratelimits import limits, operations
-from ratelimits import operations as ratelimits
+from ratelimits import limits, operations, operations as ratelimits
 from ratelimits.errors import DeclaredLimit, InvalidConfig, InvalidName, UnknownLimit
 from ratelimits.models import Bucket, Limit
 from tests import farm

@@ -10,8 +10,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 from django.db import OperationalError, connection
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from postgres import connections
 from ratelimits.domain import Config, FixedWindow, State, evaluate, one_shard, possible, refilled

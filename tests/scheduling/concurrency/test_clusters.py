@@ -19,8 +19,7 @@ from django_q.status import Stat
 from django_q.tasks import async_task
 
 from postgres import connections
-from scheduling import operations as scheduling
-from scheduling import registry
+from scheduling import operations as scheduling, registry
 from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 from scheduling.operations.functions import insert, new
 from tests.effort import share

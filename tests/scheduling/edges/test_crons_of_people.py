@@ -8,8 +8,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 
 from postgres import clock
-from scheduling import operations as scheduling
-from scheduling import registry
+from scheduling import operations as scheduling, registry
 from scheduling.models import Cron
 from scheduling.operations import crons
 from scheduling.views import FIELDS

@@ -6,8 +6,7 @@ import pytest
 from django.db import connection
 
 from jobs.operations.from_crons import submit_job
-from scheduling import operations as scheduling
-from scheduling import registry
+from scheduling import operations as scheduling, registry
 from scheduling.models import Cron, ScheduledFunction
 from tests.scheduling import spoiled
 from tests.scheduling.integration import sample

@@ -11,8 +11,7 @@ from jobs.errors import JobsError
 from jobs.models import Job
 from jobs.operations import from_crons
 from postgres import clock
-from scheduling import operations as scheduling
-from scheduling import registry
+from scheduling import operations as scheduling, registry
 from scheduling.domain import schedules
 from scheduling.domain.schedules import Missed, Overlap, Policy
 from scheduling.errors import BadArguments, BadSchedule, CronExists, NotEditable, NotFound, UnknownFunction

@@ -5,8 +5,7 @@ import socket
 import pytest
 from django.contrib.auth.models import Group
 
-from scheduling import guards
-from scheduling import operations as scheduling
+from scheduling import guards, operations as scheduling
 from scheduling.models import ScheduledFunction
 from tests.scheduling.integration import sample
 

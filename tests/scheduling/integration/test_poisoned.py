@@ -12,8 +12,7 @@ from django.db import connection
 from jobfarm import health, scheduler_health
 from jobfarm.findings import Finding
 from postgres import clock
-from scheduling import operations as scheduling
-from scheduling import registry
+from scheduling import operations as scheduling, registry
 from scheduling.domain import schedules
 from scheduling.errors import BadSchedule, UnknownFunction
 from scheduling.models import Cron, Due, ScheduledFunction

@@ -9,8 +9,7 @@ from pytest_django import DjangoDbBlocker
 import tests.emptying
 from tests import farm
 from tests.webhooks.edges import emptying
-from webhooks.handlers import registry
-from webhooks.handlers import rules as declared
+from webhooks.handlers import registry, rules as declared
 from webhooks.handlers.registry import Event
 from webhooks.models import Secret
 

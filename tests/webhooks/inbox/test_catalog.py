@@ -13,8 +13,7 @@ from pytest_django import Settings
 
 from scheduling import operations as scheduling
 from webhooks.models.resources import CatalogModel, ModelServer
-from webhooks.operations import maintenance, refresh_model_catalog
-from webhooks.operations import maintenance as offers
+from webhooks.operations import maintenance, maintenance as offers, refresh_model_catalog
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 

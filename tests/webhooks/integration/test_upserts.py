@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webhook_samples import stored

@@ -4,8 +4,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.looped import looped
 from tests.webhooks.unit.test_templates import VALUES, json_values, texts

@@ -4,8 +4,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.looped import looped
 from webhooks.domain.deliveries import Filter, Status, is_replayable, next_wait

@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.looped import looped
 from webhooks.domain.staleness import KEY_LENGTH, LARGEST, Version, digest, key

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Handlers
-from jobfarm_worker import Job as HeldJob
+from jobfarm_worker import Handlers, Job as HeldJob
 from jobs import operations
 from jobs.models import Attempt, Job, Step
 from tests import documented

@@ -17,12 +17,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
 
-from jobfarm_worker import Failed, Handlers, Unauthorized, Worker
-from jobfarm_worker import Job as HeldJob
+from jobfarm_worker import Failed, Handlers, Job as HeldJob, Unauthorized, Worker
 from jobfarm_worker.handlers import image_demo
 from jobs import operations
-from jobs.models import Attempt, Checkpoint, Job, OutputChunk, ResultFile
-from jobs.models import Worker as Row
+from jobs.models import Attempt, Checkpoint, Job, OutputChunk, ResultFile, Worker as Row
 from tests.farm import everything, kind, lose, pass_time, status, submit, until
 from tests.forkserver import ROOT
 from tests.servers import Server

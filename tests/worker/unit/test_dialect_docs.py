@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from jobfarm_worker import Failed
-from jobfarm_worker.handlers import messages_request as messages
-from jobfarm_worker.handlers import responses_request as responses
+from jobfarm_worker.handlers import messages_request as messages, responses_request as responses
 from tests.looped import looped
 from tests.worker.unit.dialects import named
 

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from anthropic.types import Message, RawMessageStreamEvent
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
 from jobfarm_worker.handlers.chunks import FINISH_SUPPLIED

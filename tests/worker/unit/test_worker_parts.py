@@ -11,8 +11,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jobfarm_client.backoff import Backoff, delay_s
 from jobfarm_worker import BadOption, Handlers, JobStopped, Unreachable, protocol
