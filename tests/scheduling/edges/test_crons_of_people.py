@@ -81,6 +81,10 @@ class TestMaking:
         assert (answer.status_code, sentence in answer.content.decode()) == (422, True)
         assert set(Cron.objects.values_list("pk", flat=True)) == {"greet", "count"}
 
+    def test_that_is_refused_is_still_that_of_a_new_one(self, root: Client) -> None:
+        page = root.post(ADD, FORM | {"name": "mine", "timing": "@daily"}).content.decode()
+        assert ("Add the cron" in page, "Edit" in page, "/crons/mine/" in page) == (True, False, False)
+
     def test_shows_the_next_ten_firings_of_what_is_typed(self, root: Client) -> None:
         def shown(timing: str, zone: str = "UTC") -> str:
             return root.get(PREVIEW, {"timing": timing, "zone": zone}).content.decode()
@@ -140,7 +144,7 @@ class TestChanging:
 
     def test_removes_what_a_person_made(self, root: Client) -> None:
         root.post(ADD, FORM | {"name": "mine"})
-        root.post("/crons/mine/remove/")
+        assert root.post("/crons/mine/remove/", follow=True).status_code == 200
         root.post("/crons/greet/remove/")
         assert Cron.objects.get(pk="mine").retired_at is not None
         assert Cron.objects.get(pk="greet").retired_at is None
