@@ -12,25 +12,20 @@ WITH running AS MATERIALIZED (
     FROM jobs_mark
     WHERE at <= statement_timestamp() AND (%(name)s::text = '' OR queue = %(name)s::text) GROUP BY queue, lane_id, key_id
 ), key AS MATERIALIZED (
-    SELECT lane.key_id AS id, jobs_key_left(lane.key_id) AS room FROM lane WHERE lane.key_id <> 0 GROUP BY lane.key_id
-), free AS MATERIALIZED (
-    SELECT lane.* FROM lane LEFT JOIN key ON key.id = lane.key_id WHERE key.room IS NULL
-), bound AS MATERIALIZED (
-    SELECT one.queue, sum(least(one.jobs, one.room))::bigint AS jobs FROM (
-        SELECT lane.queue, key.room, sum(due.jobs) AS jobs FROM lane JOIN key ON key.id = lane.key_id AND key.room > 0
-        CROSS JOIN LATERAL (
-            SELECT count(*) AS jobs FROM jobs_due(lane.lane_id, lane.at, statement_timestamp(), key.room)) AS due
-        GROUP BY lane.queue, key.id, key.room) AS one GROUP BY one.queue
+    SELECT queue, key_id, array_agg(lane_id) AS lanes, array_agg(at) AS moments FROM lane GROUP BY queue, key_id
 )
 SELECT queue.name, queue.paused_at IS NOT NULL AS is_paused, queue.ceiling,
        coalesce(running.jobs, 0) AS running, coalesce(running.draining, 0) AS draining,
-       least(%(limit)s::bigint, coalesce(bound.jobs, 0) + (
-           SELECT count(*) FROM (
-               SELECT FROM free CROSS JOIN LATERAL jobs_due(free.lane_id, free.at, statement_timestamp(), %(limit)s::bigint)
-               WHERE free.queue = queue.name LIMIT %(limit)s::bigint) AS due)) AS waiting,
+       (SELECT count(*) FROM (
+            SELECT FROM key
+            CROSS JOIN LATERAL (SELECT least(%(limit)s::bigint, jobs_key_left(key.key_id)) AS jobs OFFSET 0) AS room
+            CROSS JOIN LATERAL (
+                SELECT FROM unnest(key.lanes, key.moments) AS lane (id, at)
+                CROSS JOIN LATERAL jobs_due(lane.id, lane.at, statement_timestamp(), room.jobs) LIMIT room.jobs) AS due
+            WHERE key.queue = queue.name LIMIT %(limit)s::bigint) AS due) AS waiting,
        coalesce((SELECT extract(epoch FROM statement_timestamp() - min(head.run_at))::float8
                  FROM lane CROSS JOIN LATERAL jobs_due(lane.lane_id, lane.at, statement_timestamp(), 1) AS head
                  WHERE lane.queue = queue.name AND lane.place <= 32), 0) AS oldest_wait_s
-FROM jobs_queue AS queue LEFT JOIN running ON running.queue = queue.name LEFT JOIN bound ON bound.queue = queue.name
+FROM jobs_queue AS queue LEFT JOIN running ON running.queue = queue.name
 WHERE %(name)s::text = '' OR queue.name = %(name)s::text
 ORDER BY queue.name LIMIT %(queues)s::bigint

@@ -12,7 +12,9 @@ from jobs import operations
 from jobs.errors import KeyIsFull
 from jobs.models import ConcurrencyKey, Job, Kind, Lane, Worker
 from jobs.queries import keys, lanes, reads, scaling
+from postgres import statements
 from tests import farm
+from tests.explained import explain
 
 pytestmark = pytest.mark.django_db
 
@@ -207,6 +209,13 @@ def test_an_autoscaler_is_asked_for_as_many_as_a_key_has_room_for_in_however_man
     operations.claim(worker, limit=1)
     [queue] = scaling.queue_loads(queue="work")
     assert (queue.load.waiting, queue.load.running) == (6, 1)
+
+
+def test_what_waits_for_keys_is_counted_no_further_than_is_asked_for(worker: Worker) -> None:
+    """As by the metrics, which ask for one of each queue."""
+    submit(*(f"tenant {n}" for n in range(200)))
+    plan = explain(statements.load("jobs", "scale"), {"name": "work", "limit": 1, "queues": 9})["Plan"]
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 300
 
 
 class TestOverflow:
