@@ -116,16 +116,16 @@ def watch(stop: threading.Event, reports: Reports) -> None:
 
 def between(reports: Reports) -> Callable[[], None]:
     """What is done between the steps of work that may take long: leases run out meanwhile as ever."""
-    look_at = time.monotonic() + settings.JOBFARM["JANITOR_S"]
+    sweep_at = time.monotonic() + settings.JOBFARM["JANITOR_S"]
 
-    def look() -> None:
-        nonlocal look_at
+    def step() -> None:
+        nonlocal sweep_at
         reports.report()
-        if time.monotonic() >= look_at:
+        if time.monotonic() >= sweep_at:
             _round(reports)
-            look_at = time.monotonic() + settings.JOBFARM["JANITOR_S"]
+            sweep_at = time.monotonic() + settings.JOBFARM["JANITOR_S"]
 
-    return look
+    return step
 
 
 def _round(reports: Reports) -> float:
