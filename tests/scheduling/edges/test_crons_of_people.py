@@ -83,7 +83,7 @@ class TestMaking:
 
     def test_that_is_refused_is_still_that_of_a_new_one(self, root: Client) -> None:
         page = root.post(ADD, FORM | {"name": "mine", "timing": "@daily"}).content.decode()
-        assert ("Add the cron" in page, "Edit" in page, "/crons/mine/" in page) == (True, False, False)
+        assert ("New cron" in page, "Edit" in page, "/crons/mine/" in page) == (True, False, False)
 
     def test_shows_the_next_ten_firings_of_what_is_typed(self, root: Client) -> None:
         def shown(timing: str, zone: str = "UTC") -> str:
