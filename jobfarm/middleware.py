@@ -74,7 +74,7 @@ def of_programs(get_response: pages.Respond) -> pages.Respond:
 
     def respond(request: HttpRequest) -> HttpResponseBase:
         sent = request.META
-        if "HTTP_AUTHORIZATION" not in sent or "HTTP_COOKIE" in sent or not request.path_info.startswith(_CALLS):
+        if "HTTP_AUTHORIZATION" not in sent or sent.get("HTTP_COOKIE") or not request.path_info.startswith(_CALLS):
             return get_response(request)
         request.user = AnonymousUser()
         try:

@@ -13,19 +13,19 @@ from core.values import Body, NotJsonError, loads
 from jobs.protocol.jobs import API
 
 _ID: Final = re.compile(r"/([1-9][0-9]{0,17})/")  # of a job, in an address
-# By address: who may call, which body it takes, what answers.
-_calls: Final[dict[str, tuple[Callable[[HttpRequest], Any], type[Body], Callable[..., HttpResponse]]]] = {}
+# By address, or by what stands before and behind an id in it: who may call, which body it takes, what answers.
+_calls: Final[dict[tuple[str, ...], tuple[Callable[[HttpRequest], Any], type[Body], Callable[..., HttpResponse]]]] = {}
 
 
 def serve(path: str, key: Callable[[HttpRequest], Any], body: type[Body], view: Callable[..., HttpResponse]) -> None:
     """Serve a POST at once: below the API's address, with `/0/` for the id of a job."""
-    _calls[f"{API}{path}"] = key, body, view
+    _calls[tuple(f"{API}{path}".split("/0/"))] = key, body, view
 
 
 def answer(request: HttpRequest) -> HttpResponse | None:
     """The answer to such a call; None: it is none. Raises as the call."""
     match = _ID.search(path := request.path_info)
-    called = _calls.get(path if match is None else f"{path[: match.start()]}/0/{path[match.end() :]}")
+    called = _calls.get((path,) if match is None else (path[: match.start()], path[match.end() :]))
     is_plain = request.content_type == "application/json" and "HTTP_IDEMPOTENCY_KEY" not in request.META
     if called is None or request.method != "POST" or not is_plain:
         return None

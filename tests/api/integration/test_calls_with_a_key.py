@@ -37,6 +37,8 @@ CALLS = [
     ("POST", FINISH, JSON, '{"lease": "1-00", "outcome": "lost"}', "worker"),
     ("POST", FINISH, JSON, '{"lease": 1, "outcome": "success", "more": 1}', "worker"),
     ("POST", f"{WORKER}/jobs/0/finish", JSON, '{"lease": "1-00", "outcome": "success"}', "worker"),
+    ("POST", f"{WORKER}/jobs/0/finish", JSON, f'{{"lease": "1-{"0" * 32}", "outcome": "success"}}', "worker"),
+    ("POST", f"{WORKER}/jobs/007/release", JSON, f'{{"lease": "1-{"0" * 32}"}}', "worker"),
     ("POST", f"{WORKER}/jobs/9{'0' * 18}/finish", JSON, '{"lease": "1-00", "outcome": "success"}', "worker"),
     ("POST", f"{WORKER}/jobs/7/nothing", JSON, "{}", "worker"),
     ("POST", f"{WORKER}/jobs/7/release", JSON, '{"lease": "1-00"}', "worker"),
