@@ -193,6 +193,7 @@ class StateFeed(Feed):
         self._audience = audience
         self._language = language
         self._version: str | None = None
+        self._taken = ""  # the cursor of what was taken last
 
     def __str__(self) -> str:
         return f"{self._query.name}({self.arguments}) for {self._audience}"
@@ -210,12 +211,14 @@ class StateFeed(Feed):
         self._deliver(latest)
 
     def take(self, items: Sequence[Item]) -> None:
-        """Deliver the last of them, which is how it stands; where a read is under way or due, which may be older, read
-        once more."""
+        """Deliver the last of them by its cursor, which is how it stands, unless a later one came before: who commits
+        first may hand over last. Where a read is under way or due, which may be older, read once more."""
+        last = max(reversed(items), key=lambda item: item.cursor)
         if self._task is not None:
             self.changed()
-        else:
-            self._deliver(rendering.data(items[-1].data))
+        elif last.cursor >= self._taken:
+            self._taken = last.cursor
+            self._deliver(rendering.data(last.data))
 
     def _deliver(self, latest: rendering.Rendering | None) -> None:
         self._version = latest.version if latest else None

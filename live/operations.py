@@ -45,7 +45,8 @@ def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
 
 
 def append(new: Mapping[str, Item], *topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
-    """`touch` these topics because of the next item of a stream each, or of how something stands, and nothing else:
+    """`touch` these topics because of the next item of a stream each, or of how something stands (of which the later
+    has the greater cursor, where more than one may hand it over), and nothing else:
     after the commit, who watches that in this process (of a stream: and has what the item `follows`) gets it as it is,
     and does not read. `topics` are touched beside. Raises BadTopic."""
     items = [_New(topic_names.checked(topic), item) for topic, item in new.items()]

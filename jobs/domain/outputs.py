@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.domain.leases import Lease
+from jobs.domain.states import Status
 from live.registry import Item
 
 LineReader = Callable[[str], str]
@@ -29,6 +30,11 @@ class Piece:
 def job_status(status: str, fence: int, written: int = 0) -> dict[str, Any]:
     """How a job stands, which claim it is at, and how many pieces that one wrote: the answer of `job-status`."""
     return {"status": status, "fence": fence, "written": written}
+
+
+def moment(status: str, fence: int, written: int) -> str:  # noqa: ARG001 (of a `job_status`)
+    """When a job that a worker has or had stood so: of two moments the later one is the greater text."""
+    return f"{fence:019}.{int(status != Status.IN_PROGRESS)}"
 
 
 def item(fence: int, seq: int, text: str) -> Item:

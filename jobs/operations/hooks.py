@@ -85,7 +85,8 @@ def changed(job_ids: Iterable[int], *extra: str) -> None:
 
 def stand(states: Mapping[int, Mapping[str, Any]], *extra: str) -> None:
     """These jobs, which a worker has or had, changed: they stand so now (`domain.outputs.job_status`)."""
-    live.append({f"job:{job_id}": Item(cursor="", data=state) for job_id, state in states.items()}, "jobs", *extra)
+    items = {f"job:{job_id}": Item(cursor=outputs.moment(**state), data=state) for job_id, state in states.items()}
+    live.append(items, "jobs", *extra)
     _count_soon()
 
 

@@ -169,6 +169,7 @@ def _object(line: str) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _moment(job: Mapping[str, Any]) -> tuple[int, int]:
-    """Of two messages about a job the later one has the greater: what is handed over comes beside what is read."""
-    return job["fence"], _LIVE.get(job["status"], len(_LIVE))
+def _moment(job: Mapping[str, Any]) -> tuple[bool, int, int]:
+    """Of two messages about a job the later one has the greater: what is handed over comes beside what is read. An end
+    is the last, also of a job whose later claim a killed database has lost."""
+    return job["status"] not in _LIVE, job["fence"], _LIVE.get(job["status"], 0)

@@ -219,6 +219,20 @@ class TestAState:
         await eventually(lambda: [sink.bodies, other.bodies] == [['{"count": 3}', '{"count": 4}']] * 2)
         assert reads.count == before
 
+    @pytest.mark.parametrize("are_together", [False, True])
+    async def test_that_is_handed_over_late_is_none_any_more(self, here: hub.Hub, are_together: bool) -> None:
+        """Of two who commit one after the other the second may be the first to say so."""
+        sink = stated(here)
+        for cursor, n in (("1.1", 4), ("1.0", 3)):
+            if are_together:
+                operations.append_committed({"count:x": Item(cursor=cursor, data={"count": n})})
+            else:
+                await connections.run(operations.append, {"count:x": Item(cursor=cursor, data={"count": n})})
+        await eventually(lambda: bool(sink.bodies))
+        await connections.run(operations.append, {"count:x": Item(cursor="2.0", data={"count": 5})})
+        await eventually(lambda: '{"count": 5}' in sink.bodies)
+        assert sink.bodies == ['{"count": 4}', '{"count": 5}']
+
     async def test_is_read_where_its_topic_is_touched_beside_or_a_read_is_under_way(self, here: hub.Hub) -> None:
         def both() -> None:
             with transaction.atomic():

@@ -110,6 +110,7 @@ class TestAnAnswer:
             (job("in_progress", fence=2), job("pending")),
             (job("canceled"), job("in_progress")),
             (job("success", written=1), job("in_progress")),
+            (job("canceled"), job("in_progress", fence=2)),
         ],
     )
     def test_is_not_changed_by_how_its_job_stood_earlier(self, before: Message, late: Message) -> None:
@@ -118,6 +119,12 @@ class TestAnAnswer:
         known = transcript.status, transcript.is_over
         chunks(transcript, late)
         assert (transcript.status, transcript.is_over) == known
+
+    def test_is_over_with_a_job_whose_later_claim_a_killed_database_has_lost(self) -> None:
+        transcript = Transcript()
+        chunks(transcript, job("in_progress", fence=2))
+        chunks(transcript, job("canceled", fence=1))
+        assert transcript.is_over
 
 
 class TestAResponse:
