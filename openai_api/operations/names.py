@@ -114,7 +114,8 @@ def names(user: User, *, token_id: int | None, only: str | None = None) -> dict[
 
 def find(name: str, *, user: User, token_id: int | None) -> CallableName:
     """What answers calls of this name. Raises UnknownModel."""
-    known = names(user, token_id=token_id, only=name)
+    # The database is asked for no text that it cannot hold: a form may have a NUL in it.
+    known = names(user, token_id=token_id, only=name if name.isprintable() else None)
     if name not in known:
         listed = ", ".join([*names(user, token_id=token_id)][:_LISTED]) or "none"
         raise UnknownModel(model=name, offered=listed, param="model")

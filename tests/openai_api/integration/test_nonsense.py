@@ -180,3 +180,11 @@ class TestABatch:
         answered(worker, cut, file=b'{"data": [1]}', name=jobs.RESULT)
         [only] = content(to_the_end(batch).output_file)
         assert only["response"]["body"] == {"data": [1]}
+
+
+def test_a_model_whose_name_no_database_holds_is_known_to_nobody(client: Client) -> None:
+    offering("tiny")
+    for name in ("ti\x00ny", "tiny\x00"):
+        form = {"model": name, "file": ContentFile(b"RIFF", name="a.wav")}
+        assert code(client.post("/v1/audio/transcriptions", form)) == (404, "model_not_found")
+    assert not Job.objects.exists()
