@@ -46,7 +46,10 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     call, key, labels = http.call(request, path), http.idempotency_key(request), http.labels(request)
     call = replace(call, is_kept=call.is_background or key is not None or http.is_background(request))
     attempt = http.attempt_of(request, call, token_id=people.token_id(request)) if key is None else http.Attempt()
-    if key is not None or attempt.is_repeated or http.wants_cache(request) or call_hooks.is_hooked(path):
+    if (
+        key is not None or attempt.is_repeated or path in domain.AUDIO or http.wants_cache(request)
+        or call_hooks.is_hooked(path)
+    ):  # fmt: skip
         people.look_up(request, http.SCOPE)  # a remembered token is good for nothing but to store a job
     user, token_id = _user(request), people.token_id(request)
     made = operations.take_over(attempt.fingerprint, path=path, user=user) if attempt.is_repeated else None

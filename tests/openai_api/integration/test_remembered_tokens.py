@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts import operations as accounts
 from accounts.models import ApiToken
-from jobs.models import Job, Queue, Worker
+from jobs.models import Job, Queue, Upload, Worker
 from jobs.operations import quotas
 from openai_api.operations import names
 from tests import farm
@@ -78,6 +80,17 @@ def test_a_call_of_which_only_the_person_has_changed_is_made(token: tuple[ApiTok
     User.objects.filter(pk=token[0].user_id).update(first_name="Ada")
     assert _call(token[1]) == (202, "")
     assert Job.objects.count() == 3
+
+
+@pytest.mark.parametrize("size", [100, 3_000_000])  # in memory, and on the disk
+def test_a_sound_of_whose_caller_the_person_has_changed_is_sent_whole(token: tuple[ApiToken, str], size: int) -> None:
+    User.objects.filter(pk=token[0].user_id).update(first_name="Ada")
+    client = Client(headers={"Authorization": f"Bearer {token[1]}"})
+    form = {"model": "tiny", "file": ContentFile(b"." * size, name="a.wav")}
+    assert client.post("/v1/audio/transcriptions", form).status_code == 202
+    [kept] = Upload.objects.all()
+    with default_storage.open(kept.stored_as) as stored:
+        assert (kept.size, len(stored.read())) == (size, size)
 
 
 def test_a_call_of_a_model_that_is_offered_no_more_is_refused(token: tuple[ApiToken, str]) -> None:
