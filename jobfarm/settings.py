@@ -71,12 +71,13 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "jobs.http.for_other_sites", "jobfarm.refusals.api_form", "ratelimits.http.report",
     "django.middleware.security.SecurityMiddleware", "jobfarm.middleware.content_security_policy",
+    "jobfarm.middleware.StaticFiles",  # which any name may ask for, as a copy in front does
     "django.middleware.common.CommonMiddleware", "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "jobfarm.middleware.of_programs",  # whose calls go no further
-    "jobfarm.middleware.StaticFiles", "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware", "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware", "django_htmx.middleware.HtmxMiddleware",
-    "allauth.account.middleware.AccountMiddleware", "jobfarm.middleware.explain_not_allowed",
+    "django.contrib.sessions.middleware.SessionMiddleware", "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware", "django.contrib.messages.middleware.MessageMiddleware",
+    "django_htmx.middleware.HtmxMiddleware", "allauth.account.middleware.AccountMiddleware",
+    "jobfarm.middleware.explain_not_allowed",
 ]  # fmt: skip
 
 ROOT_URLCONF = "jobfarm.urls"

@@ -117,3 +117,9 @@ def test_a_foreign_host_is_refused(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["farm.example.org"]
     assert Client().get("/accounts/login/", headers={"Host": "evil.example"}).status_code == 400
     assert Client().get("/accounts/login/", headers={"Host": "farm.example.org"}).status_code == 200
+
+
+def test_files_that_are_no_secret_are_served_to_a_copy_in_front_by_any_name(settings: Settings) -> None:
+    settings.ALLOWED_HOSTS = ["farm.example.org"]
+    answer = Client().get("/static/jobfarm/app.css", headers={"Host": "origin.internal"})
+    assert (answer.status_code, answer.get("X-Frame-Options")) == (200, None)
