@@ -97,3 +97,10 @@ def test_to_a_foreign_host_is_refused(keys: dict[str, str], settings: Settings) 
     settings.ALLOWED_HOSTS = ["farm.example.org"]
     status, body, _ = _answer(CALLS[0], keys, cookie="")
     assert (status, b"bad_request" in body) == (400, True)
+
+
+def test_passes_nothing_that_is_for_browsers(keys: dict[str, str]) -> None:
+    browser = Client(headers={"Authorization": f"Bearer {keys['token']}"})
+    assert not hasattr(browser.get("/api/v1/jobs").wsgi_request, "session")
+    browser.cookies["theme"] = "dark"
+    assert hasattr(browser.get("/api/v1/jobs").wsgi_request, "session")
