@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any
 
 from captcha.models import CaptchaStore
-from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
+from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.db import transaction
 from django.db.models import BooleanField, Count, ExpressionWrapper, ForeignObjectRel, Func, Q, QuerySet, Value
@@ -54,12 +54,12 @@ def keep_lines(person: User) -> None:
     the name in its words, and its place in the audit log."""
     by = f"{person.get_username()}: "
     AuditEvent.objects.filter(by=person).exclude(person=person).update(detail=Concat(Value(by), "detail"))
-    words = {ADDITION: "added", CHANGE: "changed", DELETION: "deleted"}
+    words = {ADDITION: "added", CHANGE: "changed"}  # as in the log: all else is "deleted"
     lines = LogEntry.objects.filter(user=person).iterator()
     while some := list(islice(lines, _LINES_AT_ONCE)):
         AuditEvent.objects.bulk_create(
             AuditEvent(
-                id=line.pk, at=line.action_time, event=words[line.action_flag], about=line.object_repr,
+                id=line.pk, at=line.action_time, event=words.get(line.action_flag, "deleted"), about=line.object_repr,
                 detail=f"{by}{line.get_change_message()}"[:2000],
             )
             for line in some

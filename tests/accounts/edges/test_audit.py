@@ -55,6 +55,13 @@ def test_says_what_somebody_did_who_is_deleted(ada: User) -> None:
     ]
 
 
+def test_says_so_of_a_line_that_another_app_wrote_too(ada: User) -> None:
+    mallory = User.objects.create_superuser("mallory")
+    LogEntry.objects.create(user=mallory, object_repr="a thing", action_flag=7, change_message="Looked at it")
+    mallory.delete()
+    assert lines()[-1] == ("deleted", "", "a thing", "mallory: Looked at it")
+
+
 class TestComingIn:
     def test_says_by_which_way_and_from_where(self, client: Client, ada: User) -> None:
         log_in(client)
