@@ -227,6 +227,12 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def url_at(host: str, port: int) -> str:
+    """Where who listens at this address is found on this machine: at all of its addresses is at its own."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (it binds nothing)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 class AnotherFarm(Refusal, code="another_farm"):
     """Another farm runs with the data in {folder}: stop it, or give this one a folder of its own (JOBFARM_DATA)."""
 

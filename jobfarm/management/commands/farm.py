@@ -67,7 +67,7 @@ class Command(BaseCommand):
             _set_for_trying_out()
         descriptors.allow_many()
         lock, listener = self._alone_at(host, port)
-        url = f"http://{host}:{listener.getsockname()[1]}"
+        url = processes.url_at(host, listener.getsockname()[1])
         try:
             (settings.JOBFARM_DATA / commands.FARM_URL).write_text(url)
             self._prepare()
