@@ -24,7 +24,7 @@ from jobs.operations.finish import (
 from jobs.operations.flow_templates import SubmittedFlow, check_start, check_template, jobs_of, store_flow, submit_flow
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
-from jobs.operations.idempotency import Repeatable, done_once, once, repeatable, was_replaced
+from jobs.operations.idempotency import Repeatable, done_once, is_known, once, repeatable, was_replaced
 from jobs.operations.inputs import (
     delete_upload,
     expires_at,

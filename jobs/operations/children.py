@@ -27,7 +27,10 @@ def submit_child(
     if not isinstance(new["payload"], Cut):
         return _submit(worker, job_id, lease, new, position=position, outlives=outlives)
     report.heartbeat(worker, job_id, lease)  # nobody else stores anything for its owner
-    with inputs.stored_ahead([new["payload"]], owner_id=reports.owner_of(job_id)):
+    ahead = inputs.stored_ahead(
+        [new["payload"]], owner_id=reports.owner_of(job_id), unless=lambda: flows.child(job_id, position) is not None
+    )
+    with ahead:
         return _submit(worker, job_id, lease, new, position=position, outlives=outlives)
 
 

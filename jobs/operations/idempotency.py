@@ -81,6 +81,11 @@ def once(
     return outcome
 
 
+def is_known(request: Repeatable | None) -> bool:
+    """Whether one with its key was carried out before."""
+    return request is not None and submits.is_known(request.owner_id, request.key)
+
+
 def done_once(request: Repeatable | None, act: Callable[[], Sequence[int]]) -> list[int]:
     """The jobs that `act` names; of a repeat those that it named the first time. Raises as `once`."""
     return [job for job in once(request, count=lambda: None, submit=act) if isinstance(job, int)]

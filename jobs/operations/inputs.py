@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -160,12 +160,14 @@ def with_parts(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> Sequ
 
 
 @contextmanager
-def stored_ahead(payloads: Iterable[Any], *, owner_id: int | None) -> Iterator[None]:
+def stored_ahead(
+    payloads: Iterable[Any], *, owner_id: int | None, unless: Callable[[], bool]
+) -> Iterator[None]:
     """Store what was cut out of these payloads before the block, whose transaction then finds it there: a storage may
     take its time, and what that transaction locks (a limit, a quota, a job) others wait for. Where the block is refused
-    they go soon. Raises QuotaReached."""
+    they go soon; `unless` says that it needs none, since all was done before. Raises QuotaReached."""
     parts = [part for payload in payloads if isinstance(payload, Cut) for part in payload.parts]
-    stored = _kept(parts, owner_id) if parts else {}
+    stored = _kept(parts, owner_id) if parts and not unless() else {}
     try:
         yield
     except Refusal:

@@ -158,6 +158,10 @@ def known_request(owner_id: int, key: str) -> IdempotencyKey:
     return IdempotencyKey.objects.get(owner_id=owner_id, key=key)
 
 
+def is_known(owner_id: int, key: str) -> bool:
+    return IdempotencyKey.objects.filter(owner_id=owner_id, key=key).exists()
+
+
 def keep_answer(
     owner_id: int, key: str, *, job_ids: Sequence[int | None], not_unique: Sequence[int], replaced: Sequence[int]
 ) -> None:

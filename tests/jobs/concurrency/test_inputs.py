@@ -24,6 +24,7 @@ from core import large_json
 from jobs import operations
 from jobs.errors import FileInUse, JobsError, QuotaReached, UnknownFile
 from jobs.models import Input, Job, ResultFile, Upload
+from jobs.operations import content
 from tests import farm
 from tests.emptying import empty
 
@@ -199,3 +200,22 @@ def test_parts_are_stored_before_anything_is_locked(ada: User, client: Client, m
     child = operations.NewJob(kind="work", payload=_cut("z" * 2000))
     operations.submit_child(me, claimed.id, claimed.lease, child, position=0)
     assert (within, Job.objects.count()) == ([False] * 3, 2)
+
+
+def test_parts_of_a_request_that_comes_again_are_not_stored_again(ada: User, client: Client) -> None:
+    """It is answered as it was. What was given is deleted: where nothing is kept, that would keep it for a day."""
+    token = accounts.create_token(ada, name="mine", keep_content=False)[1]
+    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "one"}
+
+    def post() -> Any:
+        body = {"kind": "work", "payload": {"text": "x" * 1_100_000}}
+        return client.post("/api/v1/jobs", body, "application/json", headers=headers)
+
+    first = post().json()["id"]
+    me = farm.worker()
+    farm.succeed(me, farm.claim_one(me))
+    Upload.objects.update(created_at=F("created_at") - timedelta(hours=1))
+    content.delete_content(job_ids=[first])
+    assert not Upload.objects.exists()
+    again = post()
+    assert (again.status_code, again.json()["id"], Upload.objects.count()) == (201, first, 0)
