@@ -336,7 +336,7 @@ def _once(
     request: HttpRequest, repeatable: operations.Repeatable | None, bodies: Sequence[clients.NewJob], *, submit: Submit
 ) -> list[Answer]:
     """Submit jobs once, and count them: all of it in one transaction, where it is repeatable."""
-    user, payloads = _user(request), [body.payload for body in bodies] if repeatable is not None else []
+    user, payloads = _user(request), [body.payload for body in bodies]
     with operations.stored_ahead(payloads, owner_id=user.pk, unless=lambda: operations.is_known(repeatable)):
         return operations.once(
             repeatable, count=lambda: http.count_submitted(request, user, jobs=len(bodies) or 1), submit=submit

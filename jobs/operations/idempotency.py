@@ -82,8 +82,8 @@ def once(
 
 
 def is_known(request: Repeatable | None) -> bool:
-    """Whether one with its key was carried out before."""
-    return request is not None and submits.is_known(request.owner_id, request.key)
+    """Whether nothing is to be stored ahead for it: one with its key was carried out before, or it has none."""
+    return request is None or submits.is_known(request.owner_id, request.key)
 
 
 def done_once(request: Repeatable | None, act: Callable[[], Sequence[int]]) -> list[int]:

@@ -160,9 +160,7 @@ def with_parts(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> Sequ
 
 
 @contextmanager
-def stored_ahead(
-    payloads: Iterable[Any], *, owner_id: int | None, unless: Callable[[], bool]
-) -> Iterator[None]:
+def stored_ahead(payloads: Iterable[Any], *, owner_id: int | None, unless: Callable[[], bool]) -> Iterator[None]:
     """Store what was cut out of these payloads before the block, whose transaction then finds it there: a storage may
     take its time, and what that transaction locks (a limit, a quota, a job) others wait for. Where the block is refused
     they go soon; `unless` says that it needs none, since all was done before. Raises QuotaReached."""

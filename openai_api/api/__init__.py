@@ -74,8 +74,7 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
         lookup.keep(new[-1].job_id)
         return [new[-1].job_id]
 
-    payloads = [call.payload] if repeatable else []
-    with jobs.stored_ahead(payloads, owner_id=user.pk, unless=lambda: jobs.is_known(repeatable)):
+    with jobs.stored_ahead([call.payload], owner_id=user.pk, unless=lambda: jobs.is_known(repeatable)):
         [job_id] = jobs.once(repeatable, count=lambda: limits.update(http.count(request, user, call)), submit=submit)
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin
     fields.note(job_id=job_id)
