@@ -231,7 +231,7 @@ def _sync(declared: Declared, row: Cron | None, *, now: datetime) -> None:
     if row.schedule != columns["schedule"] or row.retired_at is not None:
         first = declared.schedule.first(now=now)
         # Not before what was fired already, also when the clock has gone back since.
-        columns["next_at"] = first and max(first, row.last_fire_at or first)
+        columns["next_at"] = first and max(first, _readable(row.last_fire_at) or first)
     crons.change(declared.name, retired_at=None, **columns)
 
 
@@ -259,9 +259,9 @@ def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
 
 def _fire(row: Cron, *, now: datetime) -> list[ScheduledFunction]:
     policy = Policy(missed=Missed(row.missed), at_most=row.at_most, overlap=Overlap(row.overlap))
-    if row.next_at is None or moments.is_none(row.next_at):  # though it is due
+    if (run_at := _readable(row.next_at)) is None:  # though it is due
         raise errors.BadSchedule(why="its next firing is at no moment that can be read")
-    plan = schedules.decide(schedules.parse(row.schedule), run_at=row.next_at, now=now, policy=policy)
+    plan = schedules.decide(schedules.parse(row.schedule), run_at=run_at, now=now, policy=policy)
     wanted = [_firing(row.function, row.args, name=row.name, fire_at=moment) for moment in plan.fire]
     if policy.overlap is Overlap.SKIP and wanted:
         wanted = [] if _is_at_work(row) else wanted[-1:]
@@ -302,11 +302,14 @@ def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime
 
 def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:
     schedule = schedules.parse(cron.schedule)
-    at = None if cron.next_at is None or moments.is_none(cron.next_at) else cron.next_at
-    if at is None or at > now:
+    if (at := _readable(cron.next_at)) is None or at > now:
         return at or schedule.first(now=now)
     [last] = schedule.latest(start=at, end=now, most=1)[1]
     return schedule.after(last)
+
+
+def _readable(at: datetime | None) -> datetime | None:
+    return None if at is None or moments.is_none(at) else at
 
 
 def locked(name: str) -> Cron:

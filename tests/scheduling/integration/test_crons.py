@@ -84,6 +84,17 @@ class TestADeclaredCron:
         assert cron.schedule == "0 6 * * * in Europe/Berlin"
         assert [moment.hour for moment in scheduling.upcoming(cron)] == [6] * 10
 
+    def test_begins_anew_also_after_a_firing_at_a_moment_that_no_calendar_has(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        declared()
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE scheduling_cron SET last_fire_at = 'infinity'")
+        monkeypatch.setattr(crons, "_declared", {})
+        scheduling.declare("greet", scheduling.interval(seconds=30), sample.say, word="hi")
+        scheduling.sync_crons()
+        assert len(scheduling.fire_due()) == 1
+
     def test_that_nobody_declares_any_more_is_retired_and_keeps_its_history(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
