@@ -1,28 +1,34 @@
 """The crons of jobs and of limits: what they do, when a cluster runs them."""
 
 import importlib
+import os
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.files import File
+from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db.models import F
+from django.db.models.functions import Now
 from pytest_django import Settings
 
 import jobs.crons
 import metering.crons
 import ratelimits.crons
 from jobs import operations
-from jobs.models import IdempotencyKey, Job, ResultFile
+from jobs.domain.bulks import BulkAction
+from jobs.domain.filters import Filters
+from jobs.models import Bulk, IdempotencyKey, Job, ResultFile
 from jobs.operations import content
 from jobs.queries.submits import DELETED_AFTER_S
 from postgres import clock
 from ratelimits import operations as limits
 from ratelimits.models import Bucket
 from scheduling import crons as scheduling_crons, operations as scheduling
-from scheduling.models import Cron, ScheduledFunction
+from scheduling.models import Cron, Due, ScheduledFunction
 from scheduling.operations import crons
 from tests import farm
 
@@ -78,6 +84,26 @@ class TestTheCrons:
         assert (fired.status, fired.result) == ("success", {"jobs": 1})
         assert not Job.objects.exists()
         assert not default_storage.exists(file.stored_as)
+
+    def test_delete_files_that_no_job_knows_but_none_that_may_be_on_its_way(self) -> None:
+        kept = old_job_with_a_file().stored_as
+        lost, young = (default_storage.save(f"jobs/{name}.png", ContentFile(b"x")) for name in ("lost", "young"))
+        for name in (kept, lost):
+            os.utime(default_storage.path(name), (two_hours_ago := farm.now().timestamp() - 7200, two_hours_ago))
+        assert (fired := fire("files that no job knows")).result == 1, fired.error
+        assert [default_storage.exists(name) for name in (kept, lost, young)] == [True, False, True]
+
+    def test_let_bulk_actions_go_on_whose_steps_failed(self) -> None:
+        farm.kind()
+        jobs = farm.submit(2)
+        boss = User.objects.create_superuser("boss")
+        bulk = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        operations.bulk.begin(bulk.pk, by=boss)
+        Bulk.objects.update(created_at=F("created_at") - timedelta(minutes=2))
+        Due.objects.all().delete()
+        ScheduledFunction.objects.update(status="failed", error="x", ended_at=Now())
+        assert (fired := fire("mend bulk actions")).result == 1, fired.error
+        assert [farm.status(job) for job in jobs] == ["canceled"] * 2
 
     def test_delete_so_many_files_by_one_function(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(content, "FILES_AT_ONCE", 2)
