@@ -229,14 +229,6 @@ def one_farm(data: Path, *, is_fresh: bool = False) -> Iterator[Farm]:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("host", "at"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]")]
-)
-def test_a_farm_is_found_where_links_lead_on_its_machine(host: str, at: str) -> None:
-    """At every address is at none that ALLOWED_HOSTS takes."""
-    assert processes.url_at(host, 80) == f"http://{at}:80"
-
-
 class TestFarm:
     def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(self, fresh_farm: Farm) -> None:
         """Both clusters do their work: an interval fires at once when it is new."""

@@ -40,6 +40,14 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
     thread.join()
 
 
+@pytest.mark.parametrize(
+    ("host", "at"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]")]
+)
+def test_a_farm_is_found_where_links_lead_on_its_machine(host: str, at: str) -> None:
+    """At every address is at none that ALLOWED_HOSTS takes."""
+    assert processes.url_at(host, 80) == f"http://{at}:80"
+
+
 class TestAHead:
     def test_that_drips_ends_its_connection(self, address: tuple[str, int]) -> None:
         with socket.create_connection(address, timeout=PATIENCE_S) as client:

@@ -68,7 +68,8 @@ def _pruned(config: Config, states: tuple[State | None, ...], *, now: int) -> tu
     share = one_shard(config)
     then = now - int(config.period_ms) if isinstance(config, FixedWindow) else now
     return tuple(
-        None if state is None or refilled(share, state, now=then).value >= share.most else state for state in states
+        state if state and (state.ts > now or refilled(share, state, now=then).value < share.most) else None
+        for state in states
     )
 
 
