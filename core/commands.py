@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from django.conf import settings
-
 CODE: Final = Path(__file__).resolve().parents[1]
 """The folder that holds every package of the farm: a checkout, or the site-packages of an environment."""
 
@@ -40,5 +38,7 @@ def importable() -> dict[str, str]:
 
 def own_url() -> str:
     """Return where the farm of this folder listens; if none runs there, where its parts do by themselves."""
+    from django.conf import settings  # noqa: PLC0415 (a machine that only submits has no Django)
+
     noted = Path(settings.JOBFARM_DATA, FARM_URL)
     return noted.read_text() if noted.is_file() else f"http://127.0.0.1:{settings.PORT}"
