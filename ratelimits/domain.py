@@ -22,7 +22,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 LARGEST = 1e15  # above it doubles cannot count single tokens; and PostgreSQL raises where a product overflows
 SMALLEST_RATE = 1e-12
-AHEAD_MS = 3_600_000  # or one window: a moment that lies further ahead is of a clock that had jumped
 MOST_SHARDS = 1024  # a read of the whole limit looks at that many rows; more would help nobody
 
 
@@ -148,15 +147,14 @@ def finite(count: float) -> float:
 
 
 def refilled(config: Config, state: State | None, *, now: int, offset: int = 0) -> State:
-    """What it holds at `now`, and from which moment on more comes in."""
     if state is None:
         return State(config.most, _first_ts(config, now, offset))
-    step, per = (int(config.period_ms), 1.0) if isinstance(config, FixedWindow) else (1, config.period_ms)
-    steps, ahead = (now - state.ts) // step, state.ts - now
-    grown = state.value + max(steps, 0) * config.rate / per
-    if ahead > max(step, AHEAD_MS):
-        grown = config.most
-    return State(min(grown, config.most), state.ts if 0 < ahead <= max(step, AHEAD_MS) else state.ts + steps * step)
+    if isinstance(config, FixedWindow):
+        period = int(config.period_ms)
+        windows = max((now - state.ts) // period, 0)
+        return State(min(state.value + config.rate * windows, config.most), state.ts + windows * period)
+    refill = max(now - state.ts, 0) * config.rate / config.period_ms
+    return State(min(state.value + refill, config.most), max(now, state.ts))
 
 
 def wait_ms(config: Config, remaining: State, *, now: int) -> float:
@@ -195,8 +193,8 @@ def evaluate(
     `states` has `config.shards` entries; None is a shard that was never used: full. Tokens are taken from the fullest
     shards first; `reserve` lets it go into debt, as far as `max_reserved`, and then levels all of them. `offset` (ms, 0
     up to the period) is the age of the first window where the configuration names no `start`. A clock that goes back
-    takes nothing away and gives nothing twice; after a jump by more than AHEAD_MS the limit is full. Raises
-    InvalidCount, and CountExceedsLimit for a count that can never be granted.
+    takes nothing away and gives nothing twice. Raises InvalidCount, and CountExceedsLimit for a count that can never be
+    granted.
     """
     count = possible(config, count=count, reserve=reserve)
     share = one_shard(config)

@@ -354,15 +354,6 @@ class TestPrune:
         assert pruned() == 1
         assert Bucket.objects.get().key == "full since a minute"
 
-    def test_keeps_a_window_that_is_used_up_while_the_clock_is_a_moment_back(self) -> None:
-        """Its edge lies ahead. Forgotten, it would be full again at once."""
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint")
-            [now] = cursor.fetchone()
-        for period in (timedelta(minutes=50), timedelta(days=1)):
-            database.put(FixedWindow(10, period), [State(0, now + 55 * 60_000)], str(period), name="window")
-        assert pruned() == 0
-
     def test_forgets_any_number_in_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(retention._declared, PRUNED, (queries.prune, 3))
         for n in range(10):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ratelimits.domain import EPOCH, FixedWindow, State, TokenBucket, refilled
+from ratelimits.domain import EPOCH, FixedWindow, State, TokenBucket
 from ratelimits.errors import CountExceedsLimit, InvalidConfig, InvalidCount
 from tests.looped import looped
 from tests.ratelimits.unit.undivided import Decision, evaluate
@@ -30,19 +30,6 @@ class TestAClockThatGoesBack:
         empty = evaluate(config, State(10, NOW), now=NOW, count=10).state
         back = evaluate(config, empty, now=NOW - 900, count=0).state
         assert evaluate(config, back, now=NOW, count=0.5).ok is False
-
-    @pytest.mark.parametrize("config", [TEN, WINDOW], ids=["token bucket", "fixed window"])
-    def test_by_more_than_an_hour_finds_a_limit_that_is_full(self, config: TokenBucket | FixedWindow) -> None:
-        """The moment is of a clock that had jumped: nothing would come in until it comes again."""
-        full = refilled(config, State(-10, NOW + 3_600_001), now=NOW)
-        assert (full.value, NOW - 1000 < full.ts <= NOW) == (10, True)
-        state = State(-10, NOW + 3_600_000)
-        assert refilled(config, state, now=NOW) == state
-
-    def test_by_less_than_a_window_moves_no_edge(self) -> None:
-        daily, day_ms = FixedWindow(10, timedelta(days=1)), 86_400_000
-        assert refilled(daily, State(1, NOW + day_ms), now=NOW) == State(1, NOW + day_ms)
-        assert refilled(daily, State(1, NOW + day_ms + 1), now=NOW) == State(10, NOW + 1 - day_ms)
 
     def test_counts_into_how_long_to_wait(self) -> None:
         assert evaluate(TEN, State(0, NOW), now=NOW - 500, count=1).retry_after == 600

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 
-from hypothesis import assume, example, given, settings, strategies as st
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
 
 from ratelimits import domain
 from ratelimits.domain import Config, FixedWindow, State, TokenBucket, one_shard, refilled, value_of_shards
@@ -68,8 +69,7 @@ def _pruned(config: Config, states: tuple[State | None, ...], *, now: int) -> tu
     share = one_shard(config)
     then = now - int(config.period_ms) if isinstance(config, FixedWindow) else now
     return tuple(
-        state if state and (state.ts > now or refilled(share, state, now=then).value < share.most) else None
-        for state in states
+        None if state is None or refilled(share, state, now=then).value >= share.most else state for state in states
     )
 
 
