@@ -1,12 +1,14 @@
--- Delete ended jobs older than the given age, oldest first, with all that belongs to them. Returns their files' names
--- in the storage. The ids go on as arrays: joined, the unknown limit lets the planner read whole tables. A record's
--- outcome goes with it by a trigger. A flow is kept until its last job has ended. Files are taken off their owner's usage here: their trigger finds the jobs gone.
+-- Delete ended jobs older than the given age, oldest first, with all that belongs to them. Returns their files' names in the
+-- storage. They are put in order before they are locked: sorted afterwards, all that are old enough would be locked. The ids go
+-- on as arrays: joined, the unknown limit lets the planner read whole tables. A record's outcome goes with it by a trigger. A flow
+-- is kept until its last job has ended. Files are taken off their owner's usage here: their trigger finds the jobs gone.
 WITH old AS MATERIALIZED (
-    SELECT outcome.job_id AS id, record.owner_id, record.tags, record.flow_id FROM jobs_outcome AS outcome CROSS JOIN LATERAL (
+    SELECT outcome.job_id AS id, record.owner_id, record.tags, record.flow_id FROM (
+        SELECT job_id FROM jobs_outcome WHERE ended_at < statement_timestamp() - make_interval(secs => %(age_s)s::float8)
+        ORDER BY ended_at, job_id OFFSET 0) AS outcome CROSS JOIN LATERAL (
         SELECT job.owner_id, job.tags, job.flow_id FROM jobs_job AS job
         WHERE job.id = outcome.job_id AND (job.flow_id IS NULL OR NOT jobs_flow_lives(job.flow_id)) FOR UPDATE SKIP LOCKED) AS record
-    WHERE outcome.ended_at < statement_timestamp() - make_interval(secs => %(age_s)s::float8)
-    ORDER BY outcome.ended_at, outcome.job_id LIMIT %(limit)s::bigint OFFSET %(skip)s::bigint
+    LIMIT %(limit)s::bigint OFFSET %(skip)s::bigint
 ), output AS (DELETE FROM jobs_outputchunk WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), attempts AS (DELETE FROM jobs_attempt WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), shares AS (DELETE FROM jobs_share WHERE job_id = ANY (ARRAY(SELECT id FROM old))
