@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 
-from hypothesis import assume, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 
 from ratelimits import domain
 from ratelimits.domain import Config, FixedWindow, State, TokenBucket, one_shard, refilled, value_of_shards
