@@ -8,11 +8,13 @@ import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
 
+import django
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
+django.setup()  # with what apps want of the middlewares
 settings.MIDDLEWARE = []
 settings.ROOT_URLCONF = "benchmarks.bare_update"
 in_djangos_own = get_asgi_application()
