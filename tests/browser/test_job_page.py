@@ -144,7 +144,7 @@ class TestLive:
         later = operations.submit("image", {"prompt": "Dawn"}, owner=ada, run_at=in_ten_hours)
         farmhands.shows(visit(f"/jobs/{later.pk}/", by=ada).locator(".why"), "it may start in 10 hours")
 
-    def test_says_since_when_no_worker_is_there_as_other_times_are_said(
+    def test_shows_since_when_no_worker_is_there_as_all_times(
         self, visit: Visit, ada: User, worker: Worker, job: Job
     ) -> None:
         seen = farm.now() - timedelta(hours=1)
