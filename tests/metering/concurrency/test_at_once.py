@@ -17,7 +17,7 @@ from django.db.models import QuerySet, Sum
 
 from jobs import operations
 from jobs.errors import JobsError, LeaseLost
-from jobs.models import Job, Worker
+from jobs.models import Job, Live, Worker
 from metering import operations as metering, queries
 from metering.errors import BadBudget, BudgetExhausted
 from metering.models import Budget, Reading, Reservation, Window
@@ -239,7 +239,9 @@ def _end(worker: Worker, claimed: operations.ClaimedJob, how: str) -> None:
         case "release":
             operations.release(worker, claimed.id, claimed.lease)
         case "lose":
-            Job.objects.living().filter(pk=claimed.id).update(retry_when_lost=False)
+            with transaction.atomic():  # another one may cancel it: an ended job is never changed
+                if Live.objects.select_for_update().filter(pk=claimed.id).exists():
+                    Job.objects.filter(pk=claimed.id).update(retry_when_lost=False)
             farm.expire_lease(claimed)
             operations.sweep()
 
