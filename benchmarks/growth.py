@@ -25,7 +25,7 @@ from benchmarks import own, results
 from benchmarks.holder import Holder
 from benchmarks.options import Options, parse
 from benchmarks.results import Table
-from jobfarm_client.sse import Blocks
+from jobfarm_client.wire import Blocks
 from jobfarm_worker.errors import Unreachable
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.handlers.chunks import Whole

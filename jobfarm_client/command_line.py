@@ -121,11 +121,13 @@ def _add_submit(add: Callable[..., Any]) -> None:
 
 
 def _submit(farm: Client, options: argparse.Namespace) -> int:
-    names = ("queue", "priority", "run_at", "unique_key", "on_conflict", "concurrency_key", "group", "idempotency_key")
-    chosen = {name: getattr(options, name) for name in names} | {"wait": options.wait or None}
-    chosen |= {"after": options.after, "when": options.when, "name": options.name}
-    chosen |= {"debounce": _debounce(options.debounce)}
-    chosen |= {"tags": options.tag, "requires": _conditions(options.require), "prefers": _conditions(options.prefer)}
+    names = (
+        "queue", "priority", "run_at", "unique_key", "on_conflict", "concurrency_key", "group", "idempotency_key",
+        "after", "when", "name",
+    )  # fmt: skip
+    chosen = {name: getattr(options, name) for name in names}
+    chosen |= {"tags": options.tag, "wait": options.wait or None, "debounce": _debounce(options.debounce)}
+    chosen |= {"requires": _conditions(options.require), "prefers": _conditions(options.prefer)}
     job = farm.submit(options.kind, _payload(options.payload), **chosen)
     if options.watch:
         return _show(farm, job.id, options)
@@ -188,7 +190,10 @@ def _show(farm: Client, job_id: int, options: argparse.Namespace) -> int:
         elif event.job and (now := _line(event.job)) != line:
             line = now
             print(line, file=sys.stderr)
-    return 0 if _ended_well(farm, job_id, options) else 1
+    job = farm.job(job_id)
+    if job.error and not options.json:
+        print(job.error.rstrip(), file=sys.stderr)
+    return 0 if job.status == "success" else 1
 
 
 def _tail(farm: Client, options: argparse.Namespace) -> int:
@@ -217,7 +222,9 @@ def _signal(farm: Client, options: argparse.Namespace) -> int:
 def _bulk(farm: Client, options: argparse.Namespace) -> int:
     """Have it counted and perhaps done, or one that is there begun, stopped, undone; followed while it goes on."""
     if (step := _STEPS.get(options.action)) is not None:
-        bulk = step(farm)(_number(options.value))
+        if not (options.value or "").isdecimal():
+            raise BadOption("The id of a bulk action is a number.")
+        bulk = step(farm, int(options.value))
     else:
         named = {name: getattr(options, name) for name in BulkFilters.__annotations__ if getattr(options, name, None)}
         own = {"begin_up_to": options.up_to, "idempotency_key": options.idempotency_key}
@@ -235,12 +242,6 @@ def _bulk(farm: Client, options: argparse.Namespace) -> int:
     return 1 if bulk.phase == "stopped" else 0
 
 
-def _number(text: str | None) -> int:
-    if text is None or not text.isdecimal():
-        raise BadOption("The id of a bulk action is a number.")
-    return int(text)
-
-
 def _progress(bulk: BulkAction) -> str:
     came_to = "; ".join(f"{count} {result}" for result, count in bulk.results.items())
     why = f" ({bulk.why})" if bulk.why else ""
@@ -248,21 +249,12 @@ def _progress(bulk: BulkAction) -> str:
 
 
 _BULKS: Final = ("cancel", "retry", "run_now", "change_queue", "change_priority")
-_STEPS: Final[Mapping[str, Callable[[Client], Callable[[int], BulkAction]]]] = {
-    "show": lambda farm: farm.bulk_action, "begin": lambda farm: farm.begin_bulk,
-    "stop": lambda farm: farm.stop_bulk, "undo": lambda farm: farm.undo_bulk,
+_STEPS: Final[Mapping[str, Callable[[Client, int], BulkAction]]] = {
+    "show": Client.bulk_action, "begin": Client.begin_bulk, "stop": Client.stop_bulk, "undo": Client.undo_bulk,
 }  # fmt: skip
 _COMMANDS: Final[Mapping[str, Callable[[Client, argparse.Namespace], int]]] = {
-    "submit": _submit, "watch": _watch, "tail": _tail, "cancel": _cancel, "signal": _signal,
-    "bulk": _bulk,
+    "submit": _submit, "watch": _watch, "tail": _tail, "cancel": _cancel, "signal": _signal, "bulk": _bulk,
 }  # fmt: skip
-
-
-def _ended_well(farm: Client, job_id: int, options: argparse.Namespace) -> bool:
-    job = farm.job(job_id)
-    if job.error and not options.json:
-        print(job.error.rstrip(), file=sys.stderr)
-    return job.status == "success"
 
 
 def _line(job: Job) -> str:

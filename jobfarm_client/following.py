@@ -1,9 +1,10 @@
 """Follow jobs by an event stream, resumed where it broke off; one job, where no stream comes through, by asking now and
 then."""
 
+import json
 import math
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack
@@ -12,14 +13,27 @@ import httpx
 
 from jobfarm_client.errors import FarmError, Unreachable, WaitTimeout
 from jobfarm_client.models import ENDED, Event
-from jobfarm_client.sse import Parser
 from jobfarm_client.transport import Request, Transport
-from jobfarm_client.wire import JOBS, of_job
+from jobfarm_client.wire import JOBS, Blocks, of_job
 
 SILENCE_S = 20.0  # a farm says something every 15 s, so this is a connection that died
 MUTE_STREAMS = 2  # opened in a row, and nothing came by them: somebody keeps the stream back
 FIRST_POLL_S, LONGEST_POLL_S = 0.5, 5.0
 _NEAR = 0.75  # of the time that a read may take: with less left the stream is opened anew, with less time
+
+
+class Parser(Blocks):
+    """The events of a farm's stream that goes on behind `last_id`."""
+
+    def events(self, text: str) -> Iterator[Event]:
+        """Those that are complete with this text; comments and retry times are none. Raises Unreachable for what cannot
+        be read."""
+        for fields in self.feed(text):
+            try:
+                data = json.loads(fields["data"])
+            except ValueError as error:
+                raise Unreachable("An event came that cannot be read.") from error
+            yield Event(name=fields.get("event", "message"), id=self.last_id, data=data)
 
 
 class How(TypedDict, total=False):
@@ -91,7 +105,7 @@ class Following:
             async for text in texts:
                 self._mute_streams = 0
                 self._patience.succeeded()
-                for event in parser.feed(text):
+                for event in parser.events(text):
                     yield event
                 self._last_event_id = parser.last_id
                 if self._is_over or self._left_s() < _NEAR * read_s:

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import httpx
 
 from jobfarm_client import wire
+from jobfarm_client.backoff import Patience
 from jobfarm_client.errors import BadOption, FarmError
-from jobfarm_client.retrying import Patience
 
 T = TypeVar("T")
 TIMEOUT_S = 30.0

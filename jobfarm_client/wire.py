@@ -1,8 +1,9 @@
-"""How a farm is called over HTTP, by the client and by the worker: addresses, keys, and what an answer means."""
+"""How a farm is called over HTTP, by the client and by the worker: addresses, keys, and what an answer means, be it a
+stream of events."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -158,6 +159,50 @@ class Answers:
         target = response.headers.get("location")
         hint = f"it redirects to {target}" if target else f"it answered {status}"
         return WrongServer(f"{self._url} is not the address of a job farm: {hint}.")
+
+
+class Blocks:
+    """Takes the text of server-sent events piece by piece, whichever way the network cut it (HTML Living Standard,
+    9.2.6): lines end by CR, LF or both."""
+
+    def __init__(self, last_id: str = "") -> None:
+        self.last_id = last_id  # how far the stream is: an id goes for what comes after it, and needs no data
+        self._rest: list[str] = []  # of a line that has not ended
+        self._is_after_return = False
+        self._fields: dict[str, str] = {}
+        self._data: list[str] = []  # its lines, joined once: an event may have many
+
+    def feed(self, text: str) -> Iterator[dict[str, str]]:
+        """The fields of each event that is complete with this text, `data` always among them."""
+        for line in self._lines(text):
+            if line:
+                self._take(line)
+                continue
+            fields, data, self._fields, self._data = self._fields, self._data, {}, []
+            self.last_id = fields.get("id", self.last_id)
+            if data:
+                yield {**fields, "data": "\n".join(data)}
+
+    def _lines(self, text: str) -> Iterator[str]:
+        if self._is_after_return and text:
+            text = text.removeprefix("\n")  # the other half of the end of a line
+            self._is_after_return = False
+        if "\n" not in text and "\r" not in text:
+            self._rest.append(text)
+            return
+        self._is_after_return = text.endswith("\r")
+        first, *others = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        *lines, rest = ["".join((*self._rest, first)), *others]
+        self._rest = [rest]
+        yield from lines
+
+    def _take(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            self._data.append(value)
+        elif name:  # else it is a comment
+            self._fields[name] = value
 
 
 def _object(body: bytes) -> dict[str, Any] | None:

@@ -1,15 +1,33 @@
-"""The backend of Django's tasks interface that speaks to a farm."""
+"""The backend of Django's tasks interface that speaks to a farm: from a task in the outbox, and the job that it became,
+to the result that the interface knows."""
 
+import re
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
-from jobfarm_client.django import interface, outbox, results
+from jobfarm_client.django import interface, outbox
 from jobfarm_client.django.models import FarmTask
-from jobfarm_client.django.options import FarmOptions
+from jobfarm_client.django.outbox import FarmOptions
 from jobfarm_client.errors import NotFound
+from jobfarm_client.models import Job
+
+_STATUS: Final[Mapping[str, interface.TaskResultStatus]] = {
+    "pending": interface.TaskResultStatus.READY,
+    "in_progress": interface.TaskResultStatus.RUNNING,
+    "success": interface.TaskResultStatus.SUCCESSFUL,
+    "failed": interface.TaskResultStatus.FAILED,
+    "timed_out": interface.TaskResultStatus.FAILED,
+    "canceled": interface.TaskResultStatus.FAILED,
+}
+# How farm_worker reports what a task raised: the class, then its traceback.
+_REPORTED: Final = re.compile(r"([A-Za-z_][\w.]*)\n(Traceback .*)", re.DOTALL)
+_ENDED_BY_THE_FARM: Final = "jobfarm_client.errors.JobFailed"
+_REFUSED: Final = "jobfarm_client.errors.Refused"
 
 
 class FarmBackend(interface.BaseTaskBackend):
@@ -36,7 +54,7 @@ class FarmBackend(interface.BaseTaskBackend):
         options = self.farm_options
         body = {"kind": options.kind, "payload": {"task": task.module_path, **call}}
         body |= _conditions_of(options) | _options_of(task)
-        result = results.of(outbox.store(self.alias, body, options), None)
+        result = _result(outbox.store(self.alias, body, options), None)
         interface.task_enqueued.send_robust(type(self), task_result=result)
         return result
 
@@ -46,9 +64,9 @@ class FarmBackend(interface.BaseTaskBackend):
         if row is None:
             raise interface.TaskResultDoesNotExist(result_id)
         if row.job is None:
-            return results.of(row, None)
+            return _result(row, None)
         try:
-            return results.of(row, self.farm_options.reader().job(row.job))
+            return _result(row, self.farm_options.reader().job(row.job))
         except NotFound as error:
             raise interface.TaskResultDoesNotExist(result_id) from error
 
@@ -76,3 +94,74 @@ def _uuid(text: str) -> uuid.UUID | None:
         return uuid.UUID(text)
     except ValueError:
         return None
+
+
+def loaded(path: str) -> interface.AnyTask:
+    """The task that is called so; raises TaskResultDoesNotExist where the code has none (any more)."""
+    try:
+        imported = import_string(path)
+    except ImportError as error:
+        raise interface.TaskResultDoesNotExist(f"There is no task {path}.") from error
+    if not isinstance(imported, interface.Task):
+        raise interface.TaskResultDoesNotExist(f"{path} is not a task.")
+    return imported
+
+
+def report(error: BaseException, formatted: str) -> str:
+    """What a failed attempt is told to the farm, such that `_error` knows the class again."""
+    return f"{type(error).__module__}.{type(error).__qualname__}\n{formatted}"
+
+
+def made(
+    task: interface.AnyTask, payload: Mapping[str, Any], *, value: Any = None, **facts: Any
+) -> interface.AnyResult:
+    """The result of this task, called as its job's payload says."""
+    result: interface.AnyResult = interface.TaskResult(
+        task=task, args=payload["args"], kwargs=payload["kwargs"], backend=task.backend, **facts
+    )
+    object.__setattr__(result, "_return_value", value)
+    return result
+
+
+def _result(row: FarmTask, job: Job | None) -> interface.AnyResult:
+    """The result as it stands: of the job, or of a task that the farm does not have yet, or does not take."""
+    run_at = row.body.get("run_at")
+    task = loaded(row.task).using(
+        priority=row.body.get("priority", 0),
+        queue_name=row.body.get("queue", "default"),
+        run_after=None if run_at is None else datetime.fromisoformat(run_at),
+        backend=row.backend,
+    )
+    facts = _unsent(row) if job is None else _as_it_runs(job)
+    value = None if job is None else job.result
+    return made(task, row.body["payload"], value=value, id=str(row.id), enqueued_at=row.created_at, **facts)
+
+
+def _unsent(row: FarmTask) -> dict[str, Any]:
+    is_refused = row.due_at is None and row.job is None
+    errors = [interface.TaskError(exception_class_path=_REFUSED, traceback=row.error)] if is_refused else []
+    status = interface.TaskResultStatus.FAILED if is_refused else interface.TaskResultStatus.READY
+    moments = dict.fromkeys(("started_at", "finished_at", "last_attempted_at"))
+    return {"status": status, "errors": errors, "worker_ids": [], **moments}
+
+
+def _as_it_runs(job: Job) -> dict[str, Any]:
+    attempts = [attempt for attempt in reversed(job.attempts) if attempt.attempt is not None]
+    errors = [_error(attempt.error) for attempt in attempts if attempt.error]
+    if job.status in {"timed_out", "canceled"} or (job.status == "failed" and not errors):
+        errors.append(_error(job.error or f"The job ended as {job.status}."))
+    return {
+        "status": _STATUS[job.status],
+        "started_at": attempts[0].claimed_at if attempts else None,
+        "finished_at": job.ended_at,
+        "last_attempted_at": attempts[-1].claimed_at if attempts else None,
+        "errors": errors,
+        "worker_ids": [attempt.worker or "" for attempt in attempts],
+    }
+
+
+def _error(text: str) -> interface.TaskError:
+    reported = _REPORTED.fullmatch(text)
+    if reported is None:
+        return interface.TaskError(exception_class_path=_ENDED_BY_THE_FARM, traceback=text)
+    return interface.TaskError(exception_class_path=reported[1], traceback=reported[2])

@@ -1,25 +1,28 @@
-"""Tasks on their way to a farm: stored with what enqueued them, sent when that is committed, and sent later where the
-farm was away, each of them once."""
+"""The farm that a site's TASKS name, and the tasks on their way to it: stored with what enqueued them, sent when that
+is committed, and sent later where the farm was away, each of them once."""
 
 import logging
+import os
 import random
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.db import router, transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from jobfarm_client.backoff import delay_s
 from jobfarm_client.client import Client
 from jobfarm_client.django.models import FarmTask
-from jobfarm_client.django.options import FarmOptions
-from jobfarm_client.errors import FarmError, NotUnique, Refused
-from jobfarm_client.models import Job
+from jobfarm_client.errors import BadOption, FarmError, NotUnique, Refused
+from jobfarm_client.models import Condition, Job
 
+KIND = "django-task"
+SEND_S = 5.0  # a request of a web page waits for it
+READ_FOR_S = 10.0
 # The farm remembers an Idempotency-Key for 24 hours; from then on a job is looked for by its unique_key.
 REMEMBERED = timedelta(hours=23)
 CLOCKS = timedelta(hours=1)  # by which the clocks of site and farm may differ
@@ -28,6 +31,43 @@ AWAY_S = 10.0  # after a failure the requests of a process do not try either
 ALONG = 10  # of those that wait are sent with one that arrived
 log = logging.getLogger("jobfarm_client")
 _away_until: dict[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarmOptions:
+    """The OPTIONS of one backend. Nothing is checked before it is needed: a build has no token.
+
+    `requires` and `prefers`: conditions on the labels of the workers of its tasks, as `jobfarm_client.NewJob` has them.
+    """
+
+    url: str | None = None
+    token: str | None = None
+    worker_key: str | None = None
+    kind: str = KIND
+    requires: Mapping[str, Condition] | None = None
+    prefers: Mapping[str, Condition] | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "FarmOptions":
+        """What the settings say; raises BadOption for a name that there is not."""
+        known = cls.__dataclass_fields__.keys()
+        if unknown := options.keys() - known:
+            raise BadOption(f"TASKS has an option {min(unknown)!r}; there are {', '.join(sorted(known))}.")
+        return cls(**options)
+
+    def sender(self) -> Client:
+        """Who submits: tries once, since what did not arrive is in the outbox. Raises BadOption."""
+        return _client(self.url, self.token, SEND_S, 0.0, os.getpid())
+
+    def reader(self) -> Client:
+        """Who reads results. Raises BadOption."""
+        return _client(self.url, self.token, SEND_S, READ_FOR_S, os.getpid())
+
+
+@lru_cache(maxsize=16)
+def _client(url: str | None, token: str | None, timeout_s: float, retry_for_s: float, _pid: int) -> Client:
+    """One for all threads of a process, and never that of the process it was forked from."""
+    return Client(url, token, timeout_s=timeout_s, retry_for_s=retry_for_s)
 
 
 def store(backend: str, body: dict[str, Any], options: FarmOptions) -> FarmTask:
@@ -50,32 +90,14 @@ def _send_committed(task: FarmTask, options: FarmOptions) -> None:
         send_due(task.backend, options, limit=ALONG)
 
 
-def due(backend: str) -> QuerySet[FarmTask]:
-    """Tasks of a backend that are to be sent now, the oldest first."""
-    return FarmTask.objects.filter(backend=backend, due_at__lte=timezone.now()).order_by("created_at")
-
-
 def send_due(backend: str, options: FarmOptions, *, limit: int | None = None) -> int:
-    """Send what waits, until the farm does not answer; how many were sent."""
+    """Send what is due, the oldest first, until the farm does not answer; how many were sent."""
     count = 0
-    for task in due(backend)[:limit]:
+    for task in FarmTask.objects.filter(backend=backend, due_at__lte=timezone.now()).order_by("created_at")[:limit]:
         if not send(task, options):
             break
         count += task.job is not None
     return count
-
-
-def keep_sending(
-    backend: str, options: FarmOptions, *, stop: threading.Event, every_s: float, cleanup: Callable[[], None]
-) -> None:
-    """Send what waits every so often, until `stop`; `cleanup` after each round gives up the connection."""
-    while not stop.wait(every_s):
-        try:
-            send_due(backend, options)
-        except Exception:
-            log.exception("tasks that wait for the farm could not be sent")
-        finally:
-            cleanup()
 
 
 def send(task: FarmTask, options: FarmOptions) -> bool:

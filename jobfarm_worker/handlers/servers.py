@@ -20,7 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import httpx
 
-from jobfarm_client.sse import Blocks
+from jobfarm_client.wire import Blocks
 from jobfarm_worker.options import VERSION
 
 ANSWER_S = 600.0  # a model that is being loaded sends nothing for minutes

@@ -46,7 +46,7 @@ BREACHES = [
         "jobs/operations/claim.py", "import jobfarm_client.wire", "No app knows", id="an app knows the client"
     ),
     pytest.param(
-        "jobfarm_client/errors.py", "import jobfarm_client.calls", "Inside the client", id="an error knows the calls"
+        "jobfarm_client/errors.py", "import jobfarm_client.client", "Inside the client", id="an error knows the clients"
     ),
     pytest.param(
         "jobs/operations/claim.py", "import accounts.models", "by their operations", id="one app opens another's tables"

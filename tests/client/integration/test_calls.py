@@ -19,7 +19,7 @@ from jobfarm_client import (
     UnknownKind,
     WaitTimeout,
 )
-from jobfarm_client.calls import MOST_IN_A_BULK, PAGE
+from jobfarm_client.client import MOST_IN_A_BULK, PAGE
 from jobs.models import FlowTemplate, Job
 from scheduling import operations as scheduling
 from tests.api.edges.callers import Crew

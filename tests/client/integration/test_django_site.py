@@ -101,7 +101,7 @@ class TestTasks:
     def test_are_not_run_again_for_a_receiver_that_raises(self, site: Site) -> None:
         answer = site.run(
             "from types import SimpleNamespace\n"
-            "from jobfarm_client.django import running\n"
+            "from jobfarm_client.django.management.commands import farm_worker as running\n"
             "from jobfarm_client.django.interface import task_enqueued, task_finished, task_started\n"
             "called = []\n"
             "def broken(*, signal, **_):\n"

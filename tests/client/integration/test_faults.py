@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_client import NotFound, RateLimited, Unreachable, WrongServer, following, retrying
+from jobfarm_client import NotFound, RateLimited, Unreachable, WrongServer, backoff, following
 from jobs import operations
 from jobs.domain import changes
 from jobs.models import Job
@@ -169,7 +169,7 @@ class TestOutput:
     def test_goes_on_for_a_caller_who_took_longer_than_a_call_is_repeated(
         self, server: Server, make: Make, crew: Crew, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(retrying, "LONGEST_PAUSE_S", 0.01)
+        monkeypatch.setattr(backoff, "LONGEST_PAUSE_S", 0.01)
         farm = make(retry_for_s=0.5)
         job = farm.submit("work")
         held = begun(crew)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from jobfarm_client import BadOption, Client, NewJob, NotUnique, Refused, Unauthorized, Unreachable
+from jobfarm_client.backoff import LONGEST_PAUSE_S, Patience
 from jobfarm_client.errors import BY_CODE, refusal
+from jobfarm_client.following import Parser
 from jobfarm_client.models import Event, Job, as_json
-from jobfarm_client.retrying import LONGEST_PAUSE_S, Patience
-from jobfarm_client.sse import Parser
 from tests.looped import looped
 
 TEXTS = st.lists(st.text(max_size=20), max_size=6)
@@ -35,7 +35,7 @@ class TestParser:
         events: list[Event] = []
         while rest:
             size = rng.randint(1, 30)
-            events += parser.feed(rest[:size])
+            events += parser.events(rest[:size])
             rest = rest[size:]
         expected = [
             Event(name="output", id=f"1.{n + 1}.", data={"seq": n, "text": text}) for n, text in enumerate(texts)
@@ -44,14 +44,14 @@ class TestParser:
 
     def test_an_id_without_data_moves_the_stream_on_and_one_goes_for_all_behind_it(self) -> None:
         parser = Parser("5")
-        [first] = parser.feed("event: job\ndata: 1\n\n: still here\nid: 6\n\n")
+        [first] = parser.events("event: job\ndata: 1\n\n: still here\nid: 6\n\n")
         assert (first.id, parser.last_id) == ("5", "6")
-        [second] = parser.feed("event: job\ndata: 2\n\n")
+        [second] = parser.events("event: job\ndata: 2\n\n")
         assert second.id == "6"
 
     def test_refuses_what_is_no_json(self) -> None:
         with pytest.raises(Unreachable):
-            list(Parser().feed("event: job\ndata: <p>\n\n"))
+            list(Parser().events("event: job\ndata: <p>\n\n"))
 
 
 class TestRefusals:

@@ -2,19 +2,23 @@
 
 import logging
 import os
+import socket
 import threading
+import traceback
 from argparse import ArgumentParser
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
+from django.utils import timezone
 
 from jobfarm_client import wire
-from jobfarm_client.django import outbox, running
-from jobfarm_client.django.backend import FarmBackend
-from jobfarm_client.django.interface import task_backends
+from jobfarm_client.django import interface, outbox
+from jobfarm_client.django.backend import FarmBackend, loaded, made, report
 from jobfarm_client.errors import FarmError
-from jobfarm_worker import Worker, written_labels
+from jobfarm_worker import Failed, Job, Worker, written_labels
 
 SEND_EVERY_S = 10.0
 
@@ -42,7 +46,7 @@ class Command(BaseCommand):
         backend = _backend(options["backend"])
         logging.getLogger("jobfarm_worker").setLevel(logging.INFO)
         stop = threading.Event()
-        sending = threading.Thread(target=_send, args=[backend, stop], daemon=True)
+        sending = threading.Thread(target=_keep_sending, args=[backend, stop], daemon=True)
         try:
             worker = _worker(backend, options)
             sending.start()
@@ -53,14 +57,19 @@ class Command(BaseCommand):
             stop.set()
 
 
-def _send(backend: FarmBackend, stop: threading.Event) -> None:
-    outbox.keep_sending(
-        backend.alias, backend.farm_options, stop=stop, every_s=SEND_EVERY_S, cleanup=connections.close_all
-    )
+def _keep_sending(backend: FarmBackend, stop: threading.Event) -> None:
+    """Send what waits in the outbox every so often, until `stop`."""
+    while not stop.wait(SEND_EVERY_S):
+        try:
+            outbox.send_due(backend.alias, backend.farm_options)
+        except Exception:
+            outbox.log.exception("tasks that wait for the farm could not be sent")
+        finally:
+            connections.close_all()
 
 
 def _backend(alias: str) -> FarmBackend:
-    backend = task_backends[alias]
+    backend = interface.task_backends[alias]
     if not isinstance(backend, FarmBackend):
         raise CommandError(f"TASKS[{alias!r}] is not a FarmBackend.")
     return backend
@@ -77,5 +86,62 @@ def _worker(backend: FarmBackend, options: dict[str, Any]) -> Worker:
         concurrency=options["concurrency"],
         labels=written_labels(options["label"]),
     )
-    worker.handler(farm.kind)(running.handler(backend.alias))
+    worker.handler(farm.kind)(handler(backend.alias))
     return worker
+
+
+def handler(alias: str) -> Callable[[Job], Any]:
+    """The function that runs the tasks of this backend, each in a thread of its own."""
+
+    def run(job: Job) -> Any:
+        try:
+            return _run(job, alias)
+        finally:
+            connections.close_all()  # the thread ends, and its connections would stay open
+
+    return run
+
+
+def _run(job: Job, alias: str) -> Any:
+    """Raises Failed with what the task raised; for good where the site has no such task, which another try is not
+    going to find. What a receiver of a signal raises is Django's to log: the task has run, and is not to run again."""
+    task, call = _task(job, alias), job.payload
+    started = _result(job, task)
+    interface.task_started.send_robust(FarmBackend, task_result=started)
+    context = [interface.TaskContext(task_result=started)] if task.takes_context else []
+    try:
+        value = interface.normalize_json(task.call(*context, *call["args"], **call["kwargs"]))
+    except Exception as error:
+        if job.attempt >= (job.max_attempts or 1):
+            interface.task_finished.send_robust(FarmBackend, task_result=_failed(started, error))
+        raise Failed(report(error, traceback.format_exc())) from error
+    interface.task_finished.send_robust(FarmBackend, task_result=_succeeded(started, value))
+    return value
+
+
+def _task(job: Job, alias: str) -> interface.AnyTask:
+    try:
+        return loaded(job.payload["task"]).using(backend=alias)
+    except (interface.TaskResultDoesNotExist, KeyError, TypeError) as error:
+        raise Failed(f"This is no task of this site: {error}", retryable=False) from error
+
+
+def _result(job: Job, task: interface.AnyTask) -> interface.AnyResult:
+    now = timezone.now()
+    return made(
+        task, job.payload, id=str(job.payload.get("id", job.id)), status=interface.TaskResultStatus.RUNNING,
+        enqueued_at=None, started_at=now, last_attempted_at=now, finished_at=None, errors=[],
+        worker_ids=[socket.gethostname()] * job.attempt,
+    )  # fmt: skip
+
+
+def _succeeded(started: interface.AnyResult, value: Any) -> interface.AnyResult:
+    result = replace(started, status=interface.TaskResultStatus.SUCCESSFUL, finished_at=timezone.now())
+    object.__setattr__(result, "_return_value", value)
+    return result
+
+
+def _failed(started: interface.AnyResult, error: Exception) -> interface.AnyResult:
+    path, _, formatted = report(error, traceback.format_exc()).partition("\n")
+    errors = [interface.TaskError(exception_class_path=path, traceback=formatted)]
+    return replace(started, status=interface.TaskResultStatus.FAILED, finished_at=timezone.now(), errors=errors)
