@@ -6,10 +6,9 @@ import contextvars
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.held import HeldJob
+from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.protocol import JobResult
-from jobfarm_worker.scoreboard import Scoreboard
-from jobfarm_worker.tasks import Tasks
-from jobfarm_worker.threads import Threads
+from jobfarm_worker.tasks import Tasks, Threads
 
 
 class Holder:

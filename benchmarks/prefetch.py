@@ -21,7 +21,7 @@ from benchmarks.results import Table
 from benchmarks.web import server
 from jobfarm_worker import Job, Worker
 from jobfarm_worker.farm import Transport
-from jobfarm_worker.prefetching import MOST_READY
+from jobfarm_worker.options import MOST_READY
 from jobs import kinds, operations
 from jobs.models import Job as Row
 

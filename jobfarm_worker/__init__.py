@@ -3,11 +3,11 @@
 from jobfarm_worker import Worker
 """
 
-from jobfarm_worker.children import Child
+from jobfarm_worker.asking import Child
 from jobfarm_worker.errors import BadOption, Failed, JobStopped, Refused, Unauthorized, Unreachable, WrongServer
 from jobfarm_worker.job import Job
 from jobfarm_worker.options import written_labels
-from jobfarm_worker.registry import Handlers
+from jobfarm_worker.running import Handlers
 from jobfarm_worker.worker import Worker
 
 __all__ = [

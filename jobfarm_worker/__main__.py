@@ -1,17 +1,24 @@
-"""`python -m jobfarm_worker`: a worker from the command line."""
+"""`python -m jobfarm_worker`: a worker from the command line, and what a person sees there: a live status line, or
+plain log lines when there is no terminal."""
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.console import Console
+from rich.live import Live
+from rich.logging import RichHandler
+from rich.text import Text
+
 from jobfarm_client import wire
-from jobfarm_worker import status
+from jobfarm_worker import observing
 from jobfarm_worker.errors import BadOption, WorkerError
 from jobfarm_worker.handlers import named
-from jobfarm_worker.options import VERSION, written_labels
-from jobfarm_worker.prefetching import MOST_READY
+from jobfarm_worker.observing import Running
+from jobfarm_worker.options import MOST_READY, VERSION, written_labels
 from jobfarm_worker.worker import Worker
 
 EXAMPLES = """\
@@ -33,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         worker = _worker(options)
-        status.show(worker, is_verbose=options.verbose)
+        _run(worker, is_verbose=options.verbose)
     except WorkerError as error:
         print(f"jobfarm_worker: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadOption) else 1
@@ -105,6 +112,55 @@ def _key(options: argparse.Namespace) -> str:
     if options.key or options.key_file is None:
         return str(options.key or os.environ.get("JOBFARM_KEY", ""))
     return wire.secret_in(options.key_file, name="key")
+
+
+SHOWN = 4  # running jobs that fit into a line
+
+
+def _run(worker: Worker, *, is_verbose: bool) -> None:
+    """Run the worker until a signal, printing what it does; raises like `Worker.run`."""
+    console = Console()
+    if console.is_terminal and not observing.logs_are_json():
+        _log_to(RichHandler(console=console, show_path=False), "%(message)s", is_verbose=is_verbose)
+        with Live(console=console, get_renderable=lambda: _status(worker), refresh_per_second=4, transient=True):
+            worker.run_forever()
+        console.print(_status(worker))
+        return
+    form = "%(asctime)s %(levelname)-7s %(message)s"
+    _log_to(logging.StreamHandler(sys.stdout), form, is_verbose=is_verbose)
+    worker.run_forever()
+
+
+def _log_to(handler: logging.Handler, form: str, *, is_verbose: bool) -> None:
+    handler.setFormatter(observing.JsonLines() if observing.logs_are_json() else observing.TextLines(form))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("jobfarm_worker").setLevel(logging.DEBUG if is_verbose else logging.INFO)
+
+
+def _status(worker: Worker) -> Text:
+    """The status line: name, connection, endings so far, and what runs with its progress."""
+    endings = worker.board.endings
+    running = list(worker.board.jobs.values())  # a copy: the loop's thread adds and removes
+    parts = [
+        (worker.name, "bold"),
+        (worker.connection, "dim"),
+        (f"{endings['success']} done", "green"),
+        (f"{endings['failed']} failed", "red" if endings["failed"] else "dim"),
+        (f"{endings['stopped']} stopped", "dim"),
+        *((_describe(job), "cyan") for job in running[:SHOWN]),
+    ]
+    if len(running) > SHOWN:
+        parts.append((f"and {len(running) - SHOWN} more", "cyan"))
+    text = Text("  ").join(Text(words, style=style) for words, style in parts)
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _describe(job: Running) -> str:
+    latest = job.outbox.latest
+    percent = "" if latest.fraction is None else f" {latest.fraction:.0%}"
+    detail = " (stopped, runs on)" if job.outbox.stopped else f" {latest.detail}" if latest.detail else ""
+    return f"#{job.id} {job.kind}{percent}{detail}"
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from jobfarm_client.backoff import Backoff
-from jobfarm_worker import pace, protocol
+from jobfarm_worker import protocol
 from jobfarm_worker.errors import Refused, Unreachable, WrongServer
-from jobfarm_worker.http_link import HttpLink
+from jobfarm_worker.links import HttpLink, MessageTooLong, SocketLink, SocketRefused
 from jobfarm_worker.outbox import File
 from jobfarm_worker.protocol import Call, ClaimedJob
-from jobfarm_worker.socket_link import MessageTooLong, SocketLink, SocketRefused
 from jobfarm_worker.tasks import first
 
 Transport = Literal["auto", "ws", "http"]
@@ -63,7 +62,7 @@ class Farm:
 
         Raises Refused, Unauthorized, Unreachable or WrongServer.
         """
-        answer_s = pace.answer_s(self.heartbeat_s)
+        answer_s = protocol.answer_s(self.heartbeat_s)
         link = await self._socket_for(answer_s) or self.http
         waiting = protocol.waiting(call, seconds=WAIT_S)
         claiming = asyncio.create_task(link.call(waiting, timeout_s=WAIT_S + answer_s))
@@ -79,7 +78,7 @@ class Farm:
 
         Raises Refused, Unauthorized, Unreachable or WrongServer.
         """
-        timeout_s = pace.answer_s(heartbeat_s)
+        timeout_s = protocol.answer_s(heartbeat_s)
         if (socket := await self._socket_for(timeout_s)) is not None:
             with contextlib.suppress(MessageTooLong):
                 return self._noted(await socket.call(call, timeout_s=timeout_s))
@@ -99,7 +98,7 @@ class Farm:
     async def _until_answered(
         self, send: Callable[[], Awaitable[dict[str, Any]]], heartbeat_s: float
     ) -> dict[str, Any]:
-        longest_s = pace.pause_s(heartbeat_s)
+        longest_s = protocol.longest_pause_s(heartbeat_s)
         backoff = Backoff(rng=self.rng, cap_s=longest_s)
         while True:
             try:
@@ -147,10 +146,10 @@ class Farm:
 
     def _pause_s(self, backoff: Backoff) -> float:
         """A short one while jobs are held: their leases run."""
-        return backoff.failed(within_s=pace.pause_s(self.heartbeat_of_held()))
+        return backoff.failed(within_s=protocol.longest_pause_s(self.heartbeat_of_held()))
 
     async def _serve_socket(self, opener: Opener) -> None:
-        timeout_s = min(OPEN_S, pace.answer_s(self.heartbeat_of_held()))
+        timeout_s = min(OPEN_S, protocol.answer_s(self.heartbeat_of_held()))
         try:
             async with await opener(timeout_s) as socket:
                 await self._while_open(socket)

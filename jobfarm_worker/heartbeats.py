@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobfarm_client.backoff import Backoff
-from jobfarm_worker import pace, protocol
+from jobfarm_worker import protocol
 from jobfarm_worker.errors import Refused, Unreachable
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.outbox import Outbox, Progress
@@ -135,7 +135,7 @@ class Heartbeats:
             log.debug("%s: a heartbeat was not heard: %s", lease.claimed, error)
             if sent is not None:
                 lease.outbox.give_back(sent)
-            longest_s = pace.pause_s(lease.claimed.heartbeat_s)
+            longest_s = protocol.longest_pause_s(lease.claimed.heartbeat_s)
             lease.backoff = lease.backoff or Backoff(rng=self._farm.rng, cap_s=longest_s)
             lease.due_s = now_s + lease.backoff.failed()
         else:

@@ -7,30 +7,25 @@ import functools
 import logging
 import time
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from jobfarm_worker import logs, protocol, tracing
+from jobfarm_worker import observing, protocol
 from jobfarm_worker.asking import Asking
-from jobfarm_worker.children import Children
 from jobfarm_worker.errors import LOST, Failed, Refused, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.heartbeats import Heartbeats
-from jobfarm_worker.inputs import Inputs
 from jobfarm_worker.job import Job
+from jobfarm_worker.observing import Ending, Scoreboard
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import Call, ClaimedJob, JobResult
-from jobfarm_worker.registry import Handler, is_async
 from jobfarm_worker.reporter import Reporter
-from jobfarm_worker.running import failure, perform, perform_async
-from jobfarm_worker.scoreboard import Ending, Scoreboard
-from jobfarm_worker.tasks import Tasks
-from jobfarm_worker.threads import Threads
+from jobfarm_worker.running import Handler, failure, is_async, perform, perform_async
+from jobfarm_worker.tasks import Tasks, Threads
 
 STUCK_S = 5.0  # after which a handler that was stopped and runs on is reported
 STILL_RUNS_S = 30.0
 LONG = 1_000_000  # bytes of a result
 log = logging.getLogger("jobfarm_worker")
-AskingT = TypeVar("AskingT", bound=Asking)
 
 
 class Holder(Protocol):
@@ -80,8 +75,8 @@ class HeldJob:
         it."""
         self._started_s = time.monotonic()
         self._say(logging.INFO, "%s: attempt %s", self.claimed, self.claimed.attempt)
-        self._attempt = tracing.begun(self.claimed)
-        self._holder.board.began(self.claimed)
+        self._span = observing.span_of(self.claimed)
+        self._holder.board.began(self.claimed, self._outbox)
         self._lease = self._holder.heartbeats.keep(self.claimed, outbox=self._outbox, on_lost=self.stop)
         if self.claimed.retry_when_lost:
             self._begin()
@@ -130,12 +125,17 @@ class HeldJob:
 
     def _begin(self) -> None:
         job = Job(
-            self.claimed, outbox=self._outbox, confirmed=self._confirmed, stopping=self._holder.stopping,
-            inputs=functools.partial(self._asking, Inputs), children=functools.partial(self._asking, Children),
-        )  # fmt: skip
+            self.claimed,
+            outbox=self._outbox,
+            confirmed=self._confirmed,
+            stopping=self._holder.stopping,
+            asking=Asking(
+                claimed=self.claimed, farm=self._holder.farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop
+            ),
+        )
         context = self._holder.context.copy()  # not of the job that ended
-        context.run(logs.enter, self.claimed)
-        context.run(self._attempt.enter)
+        context.run(observing.log_as, self.claimed)
+        context.run(self._span.enter)
         self.runs_on = True
         if is_async(self._handler):
             self._task = self._holder.tasks.start(self._run_async(job), context=context)
@@ -216,8 +216,8 @@ class HeldJob:
             self._reporter.end()
         if self._over is not None:
             self._over.set()
-        self._attempt.ended(ending, error=self._outcome.error if self._outcome else "")
-        self._holder.board.count(ending)
+        self._span.ended(ending, error=self._outcome.error if self._outcome else "")
+        self._holder.board.endings[ending] += 1
         why = f" ({self._lost_because})" if ending == "stopped" and self._lost_because else ""
         took_s = time.monotonic() - self._started_s
         self._say(logging.INFO, "%s: %s after %.1f s%s", self.claimed, ending, took_s, why)
@@ -225,7 +225,6 @@ class HeldJob:
 
     def _halt(self) -> None:
         self._outbox.stop()
-        self._holder.board.stopped(self.claimed.id)
         self._holder.heartbeats.drop(self._lease)
         if self._reporter is not None:
             self._reporter.end()
@@ -254,7 +253,6 @@ class HeldJob:
 
     def _take_note(self) -> None:
         self._is_note_due = False  # before reading: what is written from here on makes a note of its own
-        self._holder.board.note(self.claimed.id, self._outbox.latest)
         if self._outbox.stopped or self._is_over:
             return
         if self._outbox.has_unsent:
@@ -278,13 +276,9 @@ class HeldJob:
     async def _confirmed(self) -> None:
         await self._reporting().confirmed()
 
-    def _asking(self, make: type[AskingT]) -> AskingT:
-        farm = self._holder.farm
-        return make(claimed=self.claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop)
-
     def _say(self, level: int, message: str, *arguments: object) -> None:
         if log.isEnabledFor(level):
-            with logs.about(self.claimed):
+            with observing.logging_as(self.claimed):
                 log.log(level, message, *arguments)
 
 

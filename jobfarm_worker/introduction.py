@@ -15,9 +15,9 @@ from typing import Any
 from jobfarm_worker import protocol
 from jobfarm_worker.errors import Refused, WrongServer
 from jobfarm_worker.farm import Farm
+from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.options import VERSION, Options
-from jobfarm_worker.registry import Handlers
-from jobfarm_worker.scoreboard import Scoreboard
+from jobfarm_worker.running import Handlers
 
 SMI_S = 3.0  # a driver that hangs must not keep the worker from its work
 _MIB = 1024 * 1024

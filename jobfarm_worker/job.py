@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from jobfarm_client.wire import dumps
-from jobfarm_worker.children import Child, Children
+from jobfarm_worker.asking import Asking, Child
 from jobfarm_worker.errors import JobStopped
-from jobfarm_worker.inputs import Inputs
 from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import ClaimedJob, Wait, storable
 
@@ -37,11 +36,10 @@ class Job:
         outbox: Outbox,
         confirmed: Callable[[], Awaitable[None]],
         stopping: asyncio.Event | None = None,
-        inputs: Callable[[], Inputs] | None = None,
-        children: Callable[[], Children] | None = None,
+        asking: Asking | None = None,
     ) -> None:
         """`confirmed` waits until the farm has everything that is in the outbox; `stopping` is set when the worker is
-        to end; `inputs` makes what fetches files, `children` what submits jobs."""
+        to end; `asking` fetches files and submits jobs."""
         self.id = claimed.id
         self.kind = claimed.kind
         self.queue = claimed.queue
@@ -57,8 +55,7 @@ class Job:
         self.signal = claimed.signal  # what came of its last wait, for a signal or for so long; else None
         self._outbox = outbox
         self._stopping = stopping or asyncio.Event()
-        self._inputs = inputs
-        self._children = children
+        self._asking = asking
         self._submitted = claimed.children  # at this position comes the next of its own
         self._confirmed = confirmed
         self._loop_thread = threading.get_ident()
@@ -137,10 +134,9 @@ class Job:
         Raises Failed where the farm takes it not: also where an earlier attempt has submitted another kind or payload
         there. JobStopped when stopped.
         """
-        assert self._children is not None, "this job is held by no worker"
         position, self._submitted = self._submitted, self._submitted + 1
         moments = {name: value.isoformat() for name, value in options.items() if isinstance(value, datetime)}
-        return self._children().submit(position, {"kind": kind, "payload": payload, **options, **moments})
+        return self._held.submit(position, {"kind": kind, "payload": payload, **options, **moments})
 
     @staticmethod
     def wait_for(
@@ -176,7 +172,7 @@ class Job:
         Memory holds all of it: for more than that, `save_input`. `job.inputs` says which there are. Raises Failed for
         one that this job has not, or that does not arrive as it was uploaded; JobStopped when stopped.
         """
-        return self._fetching.read(name)
+        return self._held.read(name)
 
     def save_input(self, name: str, path: str | os.PathLike[str]) -> Any:
         """Write an input file to `path` in pieces: `await job.save_input("audio", path)`; in a plain function
@@ -185,16 +181,16 @@ class Job:
         A download that was cut goes on where it was cut. The file has its name once its SHA-256 was checked. Raises as
         `input`, and OSError.
         """
-        return self._fetching.save(name, path)
+        return self._held.save(name, path)
 
     def whole_payload(self) -> Any:
         """The payload with its long parts, which are fetched; as `input`. What runs handlers calls it."""
-        return self._fetching.whole()
+        return self._held.whole()
 
     @property
-    def _fetching(self) -> Inputs:
-        assert self._inputs is not None, "this job is held by no worker"
-        return self._inputs()
+    def _held(self) -> Asking:
+        assert self._asking is not None, "this job is held by no worker"
+        return self._asking
 
     @property
     def stopped(self) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from jobfarm_client import wire
 from jobfarm_worker.errors import BadOption
 from jobfarm_worker.farm import Transport
-from jobfarm_worker.prefetching import MOST_READY
 
 VERSION = wire.VERSION
+MOST_READY = 200  # by default; what a farm gives in two answers
 LONGEST_LABEL = 200  # characters of its value
 _LABEL = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _NO_KEY = "A worker needs its key; the command `create_worker NAME` of the farm prints one."

@@ -12,6 +12,9 @@ from jobfarm_client.wire import dumps
 
 DEFAULT_HEARTBEAT_S = 20.0
 SHORTEST_HEARTBEAT_S = 0.05
+LONGEST_ANSWER_S = 20.0
+SHORTEST_ANSWER_S = 2.0  # a busy farm is slower than its heartbeats are short
+SHORTEST_PAUSE_S = 0.05
 _ANSWERED_BY = {
     "claim": "jobs", "finish": "jobs", "finish_many": "finished", "heartbeat_many": "jobs", "hello": "worker",
     "output": "next_seq", "release": "status", "submit": "id", "unclaim": "unclaimed",
@@ -216,6 +219,22 @@ def _heartbeat_s(value: float | None) -> float:
     """Seconds between heartbeats. (The lease's end is in the farm's clock, never compared with ours.)"""
     seconds = DEFAULT_HEARTBEAT_S if value is None else float(value)
     return max(seconds, SHORTEST_HEARTBEAT_S) if math.isfinite(seconds) else DEFAULT_HEARTBEAT_S
+
+
+# A lease lasts three heartbeat intervals. A connection that swallows everything is given up after half an interval, and
+# the pause before the next try is at most a quarter of one: so a worker that holds jobs reaches the farm again within
+# one interval, a third of its lease, once the network lets it. (With heartbeats of less than 4 s the shortest patience
+# takes longer than that.)
+
+
+def answer_s(heartbeat_s: float) -> float:
+    """Seconds to wait for the answer to a call, from a farm with this heartbeat interval."""
+    return min(LONGEST_ANSWER_S, max(SHORTEST_ANSWER_S, heartbeat_s / 2))
+
+
+def longest_pause_s(heartbeat_s: float) -> float:
+    """The longest pause, in seconds, between two tries of a worker that holds such a job."""
+    return max(SHORTEST_PAUSE_S, heartbeat_s / 4)
 
 
 def claim(*, queues: Sequence[str] | None, limit: int) -> Call:

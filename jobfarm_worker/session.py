@@ -9,21 +9,18 @@ import math
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims
+from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims, Intake, Prefetching
 from jobfarm_worker.errors import LOST, Refused, Unauthorized, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.held import HeldJob, give_back, unclaim
 from jobfarm_worker.introduction import Introduction
+from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.options import Options
-from jobfarm_worker.prefetching import Intake, Prefetching
 from jobfarm_worker.protocol import ClaimedJob, JobResult
-from jobfarm_worker.registry import Handlers
 from jobfarm_worker.results import SMALL, Entry, Results
-from jobfarm_worker.running import failure
-from jobfarm_worker.scoreboard import Scoreboard
-from jobfarm_worker.tasks import Tasks, first
-from jobfarm_worker.threads import Threads
+from jobfarm_worker.running import Handlers, failure
+from jobfarm_worker.tasks import Tasks, Threads, first
 
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
 SHARES_S = 1.0  # after another worker was heard to wait, which takes what it can begin meanwhile
@@ -212,7 +209,7 @@ class Session:
         known = ", ".join(sorted(self._handlers))
         log.warning("%s: no handler for this kind (there is: %s)", claimed, known)
         outcome = failure(f"This worker has no handler for the kind {claimed.kind!r}; it knows {known}.")
-        self.board.count("failed")
+        self.board.endings["failed"] += 1
         self._free()
         self._results.hand_in(Entry(claimed, outcome, functools.partial(self._refused, claimed)), alone=True)
 
@@ -280,7 +277,7 @@ class Session:
                 held.stop(reason)
         elif self._intake.drop(job, fence):
             log.warning("job %d was not begun, and will not be: %s", job, LOST.get(reason, reason))
-            self.board.count("stopped")
+            self.board.endings["stopped"] += 1
         else:  # its claim may be on the way from the socket to a slot: let it send a heartbeat in a moment
             asyncio.get_running_loop().call_later(AT_ONCE_S, self._beat_one, job)
 

@@ -8,12 +8,11 @@ from collections.abc import Callable
 
 from jobfarm_worker.errors import BadOption
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.http_link import HttpLink
+from jobfarm_worker.links import HttpLink, SocketLink
+from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.options import Options
-from jobfarm_worker.registry import Handlers, HandlerT
-from jobfarm_worker.scoreboard import Scoreboard
+from jobfarm_worker.running import Handlers, HandlerT
 from jobfarm_worker.session import Session
-from jobfarm_worker.socket_link import SocketLink
 
 
 class Worker(Options):

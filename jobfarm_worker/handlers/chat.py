@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers.calls import messages_of
 from jobfarm_worker.handlers.chunks import Whole, objects
 from jobfarm_worker.handlers.openai_calls import pass_on
-from jobfarm_worker.handlers.payloads import messages_of
-from jobfarm_worker.handlers.retrying import DELAYS_S, retried
-from jobfarm_worker.handlers.servers import Request, Server
+from jobfarm_worker.handlers.servers import DELAYS_S, Request, Server, retried
 from jobfarm_worker.job import Job
-from jobfarm_worker.registry import Handler
+from jobfarm_worker.running import Handler
 
 DEFAULT_MODEL = "llama3.2"
 EXTRAS = ("temperature", "max_tokens", "top_p", "seed")  # of the payload, handed on as they are

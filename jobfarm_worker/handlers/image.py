@@ -1,7 +1,6 @@
 """`image`: a picture from any server with an OpenAI-compatible images API, stored as a PNG."""
 
 import base64
-import binascii
 import io
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +9,11 @@ import httpx
 from PIL import Image as Pillow, UnidentifiedImageError
 
 from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers.calls import prompt_of
 from jobfarm_worker.handlers.chunks import objects
-from jobfarm_worker.handlers.payloads import prompt_of
-from jobfarm_worker.handlers.retrying import DELAYS_S, retried
-from jobfarm_worker.handlers.servers import Connection, Request, Server
+from jobfarm_worker.handlers.servers import DELAYS_S, Connection, Request, Server, retried
 from jobfarm_worker.job import Job
-from jobfarm_worker.registry import Handler
+from jobfarm_worker.running import Handler
 
 DEFAULT_MODEL = "gpt-image-1"
 FILE = "image.png"
@@ -70,7 +68,7 @@ async def _bytes(images: Sequence[Mapping[str, Any]]) -> bytes:
 def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise Failed(f"The image server sent something that is not base64: {error}.") from error
 
 

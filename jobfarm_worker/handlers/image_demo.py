@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from jobfarm_worker.handlers.payloads import prompt_of
+from jobfarm_worker.handlers.calls import prompt_of
 from jobfarm_worker.job import Job
-from jobfarm_worker.registry import Handler
+from jobfarm_worker.running import Handler
 
 Plane = NDArray[np.float64]
 SIDE = 768

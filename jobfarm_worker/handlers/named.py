@@ -2,13 +2,19 @@
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jobfarm_worker.errors import BadOption
-from jobfarm_worker.registry import Handler, Handlers
+from jobfarm_worker.running import Handler, Handlers
 
 Environment = Mapping[str, str]
+# The kind, and name, of each: what names its server, what asks that, and the demonstrator.
+COMING_ALONG = {
+    "chat": ("JOBFARM_LLM_URL", "chat:handler", "chat_demo:handler"),
+    "image": ("JOBFARM_IMAGE_URL", "image:handler", "image_demo:handler"),
+    "openai": ("JOBFARM_LLM_URL", "openai_calls:OpenAICalls", "chat_demo:Demonstrator"),
+}
 
 
 def handlers(spec: str, *, environ: Environment = os.environ) -> Handlers:
@@ -17,9 +23,8 @@ def handlers(spec: str, *, environ: Environment = os.environ) -> Handlers:
     Raises BadOption with a sentence when it names nothing that can run jobs.
     """
     kind, _, target = spec.rpartition("=")
-    if target in COMING_ALONG:
-        usual_kind, make = COMING_ALONG[target]
-        return _only(kind or usual_kind, _made(target, make, environ))
+    if (usual_kind := target.removesuffix("-demo")) in COMING_ALONG:
+        return _only(kind or usual_kind, _coming_along(target, usual_kind, environ))
     imported = _imported(target)
     if isinstance(imported, Handlers) and not kind:
         return imported
@@ -36,20 +41,27 @@ def _only(kind: str, function: Handler) -> Handlers:
     return one
 
 
-def _made(name: str, make: Callable[[Environment], Handler], environ: Environment) -> Handler:
-    try:
-        return make(environ)
+def _coming_along(name: str, kind: str, environ: Environment) -> Handler:
+    """The handler that asks the configured server, or a demonstrator. A key alone names no server: whoever has one may
+    not want it spent here."""
+    variable, asking, demonstrator = COMING_ALONG[kind]
+    url = (environ.get(variable) or environ.get("OPENAI_BASE_URL")) if name == kind else None
+    module, _, made_by = (asking if url else demonstrator).partition(":")
+    try:  # imported only now: it may need aiohttp, pillow or numpy
+        make = getattr(importlib.import_module(f"jobfarm_worker.handlers.{module}"), made_by)
     except ModuleNotFoundError as error:
         extra = "demo" if error.name == "numpy" else "openai"
         raise BadOption(
             f"The handler {name} needs the package {error.name}: in a checkout of jobfarm, pip install '.[{extra}]'."
         ) from error
+    handler: Handler = make(url=url, environ=environ) if url else make()
+    return handler
 
 
 def _imported(target: str) -> Any:
     module, colon, attribute = target.partition(":")
     if not colon or not module or not attribute:
-        known = ", ".join(COMING_ALONG)
+        known = ", ".join([*COMING_ALONG, *(f"{name}-demo" for name in COMING_ALONG)])
         raise BadOption(f"There is no handler {target!r}; there are {known}, or yours as module:attribute.")
     try:
         return getattr(importlib.import_module(module), attribute)
@@ -57,30 +69,3 @@ def _imported(target: str) -> Any:
         raise BadOption(f"The module {module} has no {attribute}.") from error
     except Exception as error:
         raise BadOption(f"The module {module} cannot be imported: {type(error).__name__}: {error}.") from error
-
-
-def _asking(module: str, *, variable: str, else_: str) -> Callable[[Environment], Handler]:
-    """The handler that asks the configured server, or a demonstrator. A key alone names no server: whoever has one may
-    not want it spent here."""
-
-    def make(environ: Environment) -> Handler:
-        url = environ.get(variable) or environ.get("OPENAI_BASE_URL")
-        return _handler_of(module, url=url, environ=environ) if url else _handler_of(else_)
-
-    return make
-
-
-def _handler_of(module: str, **options: Any) -> Handler:
-    """Imported only now: it may need aiohttp, pillow or numpy."""
-    handler: Handler = importlib.import_module(f"jobfarm_worker.handlers.{module}").handler(**options)
-    return handler
-
-
-COMING_ALONG: dict[str, tuple[str, Callable[[Environment], Handler]]] = {
-    "chat": ("chat", _asking("chat", variable="JOBFARM_LLM_URL", else_="chat_demo")),
-    "image": ("image", _asking("image", variable="JOBFARM_IMAGE_URL", else_="image_demo")),
-    "openai": ("openai", _asking("openai_calls", variable="JOBFARM_LLM_URL", else_="openai_demo")),
-    "chat-demo": ("chat", lambda _: _handler_of("chat_demo")),
-    "image-demo": ("image", lambda _: _handler_of("image_demo")),
-    "openai-demo": ("openai", lambda _: _handler_of("openai_demo")),
-}

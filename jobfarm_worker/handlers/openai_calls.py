@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import answers, servers, spans
+from jobfarm_worker.handlers import calls, servers
+from jobfarm_worker.handlers.calls import call_of, headers_of
 from jobfarm_worker.handlers.chunks import Streamed, Transcription, Whole, objects, wants_usage
 from jobfarm_worker.handlers.messages import MappedMessage, PassedMessage
 from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message, estimated
-from jobfarm_worker.handlers.payloads import call_of, headers_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context
-from jobfarm_worker.handlers.retrying import DELAYS_S, retried
+from jobfarm_worker.handlers.servers import DELAYS_S, retried
 from jobfarm_worker.job import Job
 
 MODELS_S = 10.0
@@ -85,7 +85,7 @@ class OpenAICalls:
     async def __call__(self, job: Job) -> Any:
         path, body = call_of(job.payload, queue=job.queue)
         job.progress(detail=f"Asking {body.get('model')}"[:200])
-        spans.note_call(path, body)
+        calls.note_call(path, body)
         async with self._server.opened() as connection:
             if path in _DIALECTS:
                 return await self._in_dialect(connection, path, body, job)
@@ -93,7 +93,7 @@ class OpenAICalls:
                 return await self._counted(connection, path, body, job)
             if path == "audio/speech":
                 spoken = await self._retried(lambda: connection.post(servers.Request(path, body)))
-                return answers.handed_in_sound(job, spoken.data, content_type=spoken.content_type)
+                return calls.handed_in_sound(job, spoken.data, content_type=spoken.content_type)
             if path.startswith("audio/"):
                 return await self._transcribed(connection, path, body, job)
             if body.get("stream"):
@@ -102,8 +102,8 @@ class OpenAICalls:
                 return await self._streamed(connection, request, lambda: Whole(shows_usage=shown), job)
             answer = await self._retried(lambda: connection.post_json(servers.Request(path, body)))
         if path == "embeddings":
-            answer = answers.encoded(answer, body)
-        return answers.handed_in(job, path, answer)
+            answer = calls.encoded(answer, body)
+        return calls.handed_in(job, path, answer)
 
     async def _in_dialect(self, connection: servers.Connection, path: str, body: dict[str, Any], job: Job) -> Any:
         """An answer in a dialect that servers may have themselves, or made of a chat where one has not."""
@@ -121,7 +121,7 @@ class OpenAICalls:
                 raise servers.BrokenStreamError(answer.failure)
             return answer.answer()
 
-        return answers.handed_in(job, path, await self._retried(ask))
+        return calls.handed_in(job, path, await self._retried(ask))
 
     async def _counted(self, connection: servers.Connection, path: str, body: dict[str, Any], job: Job) -> Any:
         """How many tokens a message has, by the server, or estimated where it does not count them."""
@@ -153,8 +153,8 @@ class OpenAICalls:
         except ValueError as error:
             raise Failed(f"The model server's answer is no JSON: {error}.") from error
         if answer is None:
-            return answers.handed_in_text(job, whole.text, content_type=whole.content_type)
-        return answers.handed_in(job, path, answer)
+            return calls.handed_in_text(job, whole.text, content_type=whole.content_type)
+        return calls.handed_in(job, path, answer)
 
     async def _streamed(
         self, connection: servers.Connection, request: servers.Request, new: Callable[[], Streamed], job: Job
@@ -173,7 +173,7 @@ class OpenAICalls:
             raise (
                 _for_good(failed) if answer.has_token and not job.payload.get("kept") else failed
             ) from failed.__cause__
-        result: dict[str, Any] = answers.handed_in(job, request.path, answer.answer())
+        result: dict[str, Any] = calls.handed_in(job, request.path, answer.answer())
         return result
 
     async def _passed_on(
@@ -207,9 +207,6 @@ class OpenAICalls:
             return await retried(request, may_retry=may_retry, delays_s=self._delays_s)
         except Failed as failed:
             raise _with_answer(failed) from failed.__cause__
-
-
-handler = OpenAICalls  # as the others of this folder are named
 
 
 def _counting(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,7 +277,7 @@ async def pass_on(connection: servers.Connection, request: servers.Request, answ
         held += answer.lines(chunk)
         if answer.has_token:
             if is_first:
-                spans.note_first_token(time.monotonic() - begun_s)
+                calls.note_first_token(time.monotonic() - begun_s)
                 job.progress(detail=f"{answer.model or request.body.get('model')} is writing"[:200])
             if held:
                 job.write("".join(held))
@@ -306,9 +303,9 @@ def _for_good(failed: Failed) -> Failed:
 def _with_answer(failed: Failed) -> Failed:
     cause = failed.__cause__
     if isinstance(cause, servers.StatusError) and cause.body is not None:
-        return answers.refused(cause.status, cause.body, message=cause.message, retryable=failed.retryable)
+        return calls.refused(cause.status, cause.body, message=cause.message, retryable=failed.retryable)
     if isinstance(cause, servers.BrokenStreamError) and cause.body is not None:
-        return answers.refused(_BROKEN, cause.body, message=str(cause), retryable=failed.retryable)
+        return calls.refused(_BROKEN, cause.body, message=str(cause), retryable=failed.retryable)
     return failed
 
 

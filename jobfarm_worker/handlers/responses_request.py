@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import answers
+from jobfarm_worker.handlers import calls
 from jobfarm_worker.handlers.chunks import objects
 
 PASSED: Final = (
@@ -32,7 +32,7 @@ def unsupported(param: str, why: str) -> Failed:
     """The refusal of a field, in OpenAI's form; for good."""
     message = f"{param}: {why}"
     error = {"message": message, "type": "invalid_request_error", "param": param, "code": "unsupported_value"}
-    return answers.refused(400, {"error": error}, message=message, retryable=False)
+    return calls.refused(400, {"error": error}, message=message, retryable=False)
 
 
 def items_of(value: Any) -> list[Any]:

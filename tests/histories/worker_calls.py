@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from jobfarm_client.errors import Refused
-from jobfarm_worker.http_link import HttpLink
+from jobfarm_worker.links import HttpLink, SocketLink
 from jobfarm_worker.protocol import Call
-from jobfarm_worker.socket_link import SocketLink
 from tests.histories.recording import Open, Part, Recorder
 
 _NAMES: Final = {

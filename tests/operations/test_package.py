@@ -48,7 +48,7 @@ root = pathlib.Path(jobfarm.settings.BASE_DIR)
 for package in sys.argv[1:]:
     for path in sorted((root / package).rglob("*.py")):
         name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-        others = ("jobfarm_worker.handlers", "jobfarm_worker.tracing", "jobfarm_client.mcp", "jobfarm_client.django")
+        others = ("jobfarm_worker.handlers", "jobfarm_client.mcp", "jobfarm_client.django")
         if not name.startswith(others) and "__main__" not in name:
             importlib.import_module(name)
 from django.template.loader import get_template

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from accounts import operations as accounts
-from jobfarm_worker import Job, Worker, tracing
+from jobfarm_worker import Job, Worker, observing
 from jobfarm_worker.handlers.openai_calls import OpenAICalls
 from jobfarm_worker.protocol import ClaimedJob
 from jobs import models, operations
@@ -142,7 +142,7 @@ class TestSubmitting:
 
 class TestTheWorker:
     def test_without_opentelemetry_works_as_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tracing, "_otel", None)
+        monkeypatch.setattr(observing, "_otel", None)
         claimed = ClaimedJob(
             id=1,
             kind="work",
@@ -153,7 +153,7 @@ class TestTheWorker:
             heartbeat_s=20,
             traceparent=TRACEPARENT,
         )
-        attempt = tracing.begun(claimed)
+        attempt = observing.span_of(claimed)
         attempt.enter()
         attempt.ended("failed", error="no")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from core import large_json
-from jobfarm_worker.handlers import answers
+from jobfarm_worker.handlers import calls
 from metering.domain import Tokens
 from observing import fields
 from openai_api import domain
@@ -36,7 +36,7 @@ class TestACall:
 class TestAFailure:
     def test_is_what_the_model_server_answered_as_the_worker_writes_it(self) -> None:
         body = {"error": {"message": "Too\nlong.", "code": None}}
-        failed = answers.refused(400, body, message="Too\nlong.", retryable=False)
+        failed = calls.refused(400, body, message="Too\nlong.", retryable=False)
         assert domain.failure(job_id=7, status="failed", message=str(failed)) == (400, body)
 
     @looped(
@@ -46,7 +46,7 @@ class TestAFailure:
             "The model server answered 400: It broke.",
             "The model server answered 200: x\n{}It broke.",
             "The model server answered 400: x\n{It broke.}",
-            str(answers.refused(400, {"error": "x" * 20_000}, message="It broke.", retryable=False)),
+            str(calls.refused(400, {"error": "x" * 20_000}, message="It broke.", retryable=False)),
         ],
     )
     def test_of_any_other_kind_is_the_farms_and_names_the_job(self, message: str) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from jobfarm_worker.handlers.chat_demo import Demonstrator
 from jobfarm_worker.handlers.chunks import FINISH_SUPPLIED, Whole, is_usage, line
-from jobfarm_worker.handlers.openai_demo import Demonstrator
 from tests.worker.unit.test_worker_demonstrators import run
 
 HEAD = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "tiny"}

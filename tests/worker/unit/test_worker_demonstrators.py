@@ -17,8 +17,7 @@ from jobfarm_worker.handlers.chat_demo import compose, topics_of
 from jobfarm_worker.handlers.image_demo import Picture
 from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import ClaimedJob, JobResult
-from jobfarm_worker.registry import is_async
-from jobfarm_worker.running import perform, perform_async
+from jobfarm_worker.running import is_async, perform, perform_async
 
 PROMPT = "Write a poem about a lighthouse keeper in the storm"
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from jobfarm_worker import Failed, JobStopped
+from jobfarm_worker.asking import MOST_CUTS, Asking
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.http_link import HttpLink
-from jobfarm_worker.inputs import MOST_CUTS, Inputs
 from jobfarm_worker.job import Job
+from jobfarm_worker.links import HttpLink
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import ClaimedJob, InputFile, claimed_jobs
 from tests.worker.unit.outside import until
@@ -106,8 +106,8 @@ def held(url: str, use: Callable[[Job, Outbox], Any], *, content: bytes = SOUND)
         box = Outbox(wake=lambda: None)
         http = HttpLink(url=url, headers={"Authorization": "Bearer key"})
         farm = Farm(http, socket=None, needs_socket=False, rng=Never())
-        inputs = Inputs(claimed=claimed, farm=farm, outbox=box, on_lost=lost.append, loop=asyncio.get_running_loop())
-        job = Job(claimed, outbox=box, confirmed=lambda: asyncio.sleep(0), inputs=lambda: inputs)
+        asking = Asking(claimed=claimed, farm=farm, outbox=box, on_lost=lost.append, loop=asyncio.get_running_loop())
+        job = Job(claimed, outbox=box, confirmed=lambda: asyncio.sleep(0), asking=asking)
         await use(job, box)
         await http.close()
 

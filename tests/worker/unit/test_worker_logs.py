@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from jobfarm_worker import logs
+from jobfarm_worker import observing
 from jobfarm_worker.protocol import ClaimedJob
 
 FORM = "%(levelname)s %(message)s"
@@ -17,7 +17,7 @@ def logged(message: str, *, error: bool = False) -> dict[str, object]:
     """One line, read back."""
     error_now = sys.exc_info() if error else None
     record = logging.LogRecord("handlers", logging.WARNING, "", 0, message, None, error_now)
-    line = logs.JsonLines().format(record)
+    line = observing.JsonLines().format(record)
     assert "\n" not in line
     document: dict[str, object] = json.loads(line)
     return document
@@ -26,25 +26,25 @@ def logged(message: str, *, error: bool = False) -> dict[str, object]:
 def line(message: str) -> str:
     """The same as a line of text."""
     record = logging.LogRecord("handlers", logging.WARNING, "", 0, message, None, None)
-    return logs.TextLines(FORM).format(record)
+    return observing.TextLines(FORM).format(record)
 
 
 class TestTextLines:
     def test_say_which_job_they_are_about(self) -> None:
-        with logs.about(JOB):
+        with observing.logging_as(JOB):
             within = line("Loading the model")
         assert within == "WARNING job 7 chat: Loading the model"
         assert line("Afterwards") == "WARNING Afterwards"
 
     def test_say_it_once(self) -> None:
-        with logs.about(JOB):
+        with observing.logging_as(JOB):
             assert line("job 7 chat: success after 0.1 s") == "WARNING job 7 chat: success after 0.1 s"
             assert line("job 70 is another") == "WARNING job 7 chat: job 70 is another"
 
 
 class TestJsonLines:
     def test_say_which_job_they_are_about(self) -> None:
-        with logs.about(JOB):
+        with observing.logging_as(JOB):
             within = logged("Two\nlines")
         assert str(within.pop("time")).endswith("+00:00")
         assert within == {
@@ -65,6 +65,6 @@ class TestJsonLines:
 
     def test_are_chosen_by_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("JOBFARM_LOG", "json")
-        assert logs.are_json()
+        assert observing.logs_are_json()
         monkeypatch.setenv("JOBFARM_LOG", "text")
-        assert not logs.are_json()
+        assert not observing.logs_are_json()

@@ -9,9 +9,9 @@ from anthropic.types import Message, RawMessageStreamEvent
 from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
+from jobfarm_worker.handlers.chat_demo import Demonstrator
 from jobfarm_worker.handlers.chunks import FINISH_SUPPLIED
 from jobfarm_worker.handlers.messages import MappedMessage, PassedMessage
-from jobfarm_worker.handlers.openai_demo import Demonstrator
 from tests.looped import looped
 from tests.worker.unit.test_worker_chunks import CALLS_OF_SERVERS, choice, chunk
 from tests.worker.unit.test_worker_demonstrators import run

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 from jobfarm_worker import Failed
 from jobfarm_worker.handlers import messages_request as request
+from jobfarm_worker.handlers.calls import headers_of
 from jobfarm_worker.handlers.messages_request import chat_request, estimated
-from jobfarm_worker.handlers.payloads import headers_of
 from tests.looped import looped
 from tests.worker.unit.dialects import named
 

@@ -14,8 +14,7 @@ from PIL import Image
 
 from jobfarm_worker import BadOption
 from jobfarm_worker.handlers import chat, image, named
-from jobfarm_worker.handlers.retrying import is_worth_retrying, retry_after_s
-from jobfarm_worker.handlers.servers import BrokenStreamError, ServerError
+from jobfarm_worker.handlers.servers import BrokenStreamError, ServerError, is_worth_retrying, retry_after_s
 from tests.looped import looped
 from tests.worker.unit.outside import Door
 from tests.worker.unit.test_worker_demonstrators import run

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Job, Unreachable, Worker, http_link
-from jobfarm_worker.http_link import HttpLink
+from jobfarm_worker import Job, Unreachable, Worker, links
+from jobfarm_worker.links import HttpLink, SocketLink
 from jobfarm_worker.protocol import Call, ClaimedJob
-from jobfarm_worker.socket_link import SocketLink
 from jobfarm_worker.tasks import first
 from tests.ports import free_port
 from tests.worker.unit.outside import KEY, Door, FarmServer, SayNo, serving, until, working
@@ -273,7 +272,7 @@ class TestAnswerThatTrickles:
         assert lost.value.maybe_done
 
     async def test_is_given_up_for_an_input_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(http_link, "FETCH_S", 0.3)
+        monkeypatch.setattr(links, "FETCH_S", 0.3)
         taken: list[bytes] = []
 
         async def take(_: int, piece: bytes) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from jobfarm_worker import BadOption, Worker
-from jobfarm_worker.prefetching import RECENT, Intake, Prefetching, longest_ready_s
+from jobfarm_worker.claims import RECENT, Intake, Prefetching, longest_ready_s
 from jobfarm_worker.protocol import ClaimedJob
 
 

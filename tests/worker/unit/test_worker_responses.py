@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jobfarm_worker import Failed
+from jobfarm_worker.handlers.chat_demo import Demonstrator
 from jobfarm_worker.handlers.chunks import FINISH_SUPPLIED, Transcription
-from jobfarm_worker.handlers.openai_demo import Demonstrator
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request
 from tests.looped import looped

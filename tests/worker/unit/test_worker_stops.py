@@ -129,7 +129,7 @@ class TestStop:
             farm.push_stop(job, reason="timed_out")
             await until(lambda: farm.calls["release"] > 1)
             [still] = worker.board.jobs.values()
-            is_shown = still.is_stopped if transport == "ws" else True
+            is_shown = still.outbox.stopped if transport == "ws" else True
             go_on.set()
             await until(lambda: job.finishes)
 
