@@ -17,7 +17,7 @@ from pydantic import Field
 
 from jobfarm_client.client import AsyncClient
 from jobfarm_client.errors import FarmError, WaitTimeout
-from jobfarm_client.models import Condition, Event, Job, JobOptions, OnConflict, Status
+from jobfarm_client.models import Condition, Job, JobOptions, OnConflict, Status
 from jobfarm_client.wire import VERSION
 
 P = ParamSpec("P")
@@ -124,7 +124,9 @@ class Tools:
         goes on, and you may wait again."""
         try:
             async for event in self._farm.events(job, timeout_s=timeout_s):
-                await _report(event, context)
+                progress = event.data.get("progress")
+                if event.name == "job" and progress is not None:
+                    await context.report_progress(progress, 1.0, event.data.get("detail"))
         except WaitTimeout:
             pass
         return _shown(await self._farm.job(job))
@@ -143,12 +145,6 @@ class Tools:
             if len(jobs) == count:
                 break
         return {"jobs": jobs}
-
-
-async def _report(event: Event, context: Context[Any, Any]) -> None:
-    progress = event.data.get("progress")
-    if event.name == "job" and progress is not None:
-        await context.report_progress(progress, 1.0, event.data.get("detail"))
 
 
 def _shown(job: Job) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class Answers:
         Raises Refused (the farm refused), Unauthorized, WrongServer (strangers answer at this address), or
         Unreachable.
         """
-        data = _object(body)
+        data = object_in(body)
         if response.is_success and data is not None and (not by or by in data):
             self.known = True
             return data
@@ -119,7 +119,7 @@ class Answers:
         """The bytes of a file; raises like `read`."""
         if self.is_file(response):
             return body
-        raise self._error(response, _object(body))
+        raise self._error(response, object_in(body))
 
     @staticmethod
     def is_file(response: httpx.Response) -> bool:
@@ -137,7 +137,7 @@ class Answers:
         if response.is_success:
             kind = response.headers.get("content-type", "no type")
             return Unreachable(f"{self._url} answered {response.status_code} {response.reason_phrase} with {kind}.")
-        return self._error(response, _object(body))
+        return self._error(response, object_in(body))
 
     def _error(self, response: httpx.Response, data: dict[str, Any] | None) -> FarmError:
         if data is None or response.is_success or not _is_refusal(data):
@@ -145,7 +145,9 @@ class Answers:
         self.known = True
         if response.status_code == httpx.codes.UNAUTHORIZED:
             return Unauthorized()
-        return refusal(status=response.status_code, data={**_retry_after(response), **data})
+        retry_after = response.headers.get("retry-after")  # for answers whose body does not repeat it
+        more = {} if retry_after is None else {"retry_after": retry_after}
+        return refusal(status=response.status_code, data={**more, **data})
 
     def _stranger(self, response: httpx.Response) -> FarmError:
         """An answer that no farm gives: a proxy's page, another site, a redirect."""
@@ -205,9 +207,10 @@ class Blocks:
             self._fields[name] = value
 
 
-def _object(body: bytes) -> dict[str, Any] | None:
+def object_in(text: str | bytes) -> dict[str, Any] | None:
+    """The JSON object that this text is; None where it is something else."""
     try:
-        value = json.loads(body)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -217,9 +220,3 @@ def _is_refusal(data: dict[str, Any]) -> bool:
     """Whether it has the form of a farm's refusal: a code for programs, and a sentence. Gateways too say `error`."""
     code, message = data.get("error"), data.get("message")
     return isinstance(code, str) and isinstance(message, str) and _CODE.fullmatch(code) is not None
-
-
-def _retry_after(response: httpx.Response) -> dict[str, str]:
-    """The header, for answers whose body does not repeat it."""
-    retry_after = response.headers.get("retry-after")
-    return {} if retry_after is None else {"retry_after": retry_after}

@@ -21,6 +21,7 @@ from jobfarm_worker.observing import Running
 from jobfarm_worker.options import MOST_READY, VERSION, written_labels
 from jobfarm_worker.worker import Worker
 
+SHOWN = 4  # running jobs that fit into the status line
 EXAMPLES = """\
 handlers:
   chat, image, openai       the ones that come along: an OpenAI-compatible server if JOBFARM_LLM_URL,
@@ -39,8 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a worker until a signal; returns 0 when stopped, 1 when the farm refused, 2 for a wrong option."""
     options = _parser().parse_args(arguments)
     try:
-        worker = _worker(options)
-        _run(worker, is_verbose=options.verbose)
+        _run(_worker(options), is_verbose=options.verbose)
     except WorkerError as error:
         print(f"jobfarm_worker: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadOption) else 1
@@ -65,20 +65,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--concurrency", type=int, default=1, metavar="N", help="jobs at a time (1)")
     add("--transport", choices=("auto", "ws", "http"), default="auto", help="WebSocket, HTTP, or what works")
     add("--grace", type=float, default=10.0, metavar="SECONDS", help="for running jobs after a signal (10)")
-    add(
-        "--prefetch",
-        type=int,
-        default=MOST_READY,
-        metavar="N",
-        help=f"most short jobs to keep ready ({MOST_READY}); 0: none, and one call a job",
-    )
-    add(
-        "--label",
-        action="append",
-        default=[],
-        metavar="LABEL=VALUE",
-        help="what jobs may require of this machine, as vram=24 or region=home; may be repeated",
-    )
+    ready = f"most short jobs to keep ready ({MOST_READY}); 0: none, and one call a job"
+    add("--prefetch", type=int, default=MOST_READY, metavar="N", help=ready)
+    label = "what jobs may require of this machine, as vram=24 or region=home; may be repeated"
+    add("--label", action="append", default=[], metavar="LABEL=VALUE", help=label)
     add("--name", help="what to call this process in the farm's logs (the host's name)")
     add("--verbose", action="store_true", help="also log errors that are retried")
     add("--version", action="version", version=VERSION)
@@ -89,9 +79,12 @@ def _worker(options: argparse.Namespace) -> Worker:
     if not options.url:
         raise BadOption("Which farm? Give --url or set JOBFARM_URL.")
     queues = [name.strip() for name in (options.queues or "").split(",") if name.strip()]
+    key = options.key or os.environ.get("JOBFARM_KEY", "")
+    if options.key_file is not None and not options.key:
+        key = wire.secret_in(options.key_file, name="key")
     worker = Worker(
         options.url,
-        _key(options),
+        key,
         queues=queues or None,
         concurrency=options.concurrency,
         transport=options.transport,
@@ -106,15 +99,6 @@ def _worker(options: argparse.Namespace) -> Worker:
     if not options.handler:
         raise BadOption("Which jobs? Give --handler at least once, for instance --handler chat.")
     return worker
-
-
-def _key(options: argparse.Namespace) -> str:
-    if options.key or options.key_file is None:
-        return str(options.key or os.environ.get("JOBFARM_KEY", ""))
-    return wire.secret_in(options.key_file, name="key")
-
-
-SHOWN = 4  # running jobs that fit into a line
 
 
 def _run(worker: Worker, *, is_verbose: bool) -> None:

@@ -1,14 +1,13 @@
 """How a worker gets jobs: one request at a time, repeated under its id until it is answered or too old; and how many it
 keeps ready: as many as begin within a quarter of a second, by what the last ones took.
 
-A lease that no call has named is good for one heartbeat interval, and its job may be canceled, or be
-wanted by somebody idle: so what lies ready is worth little time, whatever the interval. One of a queue with a ceiling
-holds a place of it and keeps others from theirs: it does not lie ready at all. A call takes some 10 ms: with
-250 ms of work ready no slot waits for one.
+A lease that no call has named is good for one heartbeat interval, and its job may be canceled, or be wanted by somebody
+idle: so what lies ready is worth little time, whatever the interval. One of a queue with a ceiling holds a place of it
+and keeps others from theirs: it does not lie ready at all. A call takes some 10 ms: with 250 ms of work ready no slot
+waits for one.
 """
 
 import asyncio
-import contextlib
 import logging
 import math
 from collections import deque
@@ -20,10 +19,14 @@ from jobfarm_worker.errors import Refused, Unreachable
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.options import Options
 from jobfarm_worker.protocol import Call, ClaimedJob
+from jobfarm_worker.tasks import first
 
+MOST_CLAIMED = 100  # what a farm gives in one answer
+AT_ONCE_S = 1.0  # an empty answer faster than this was no waiting
 READY_S = 0.25
 LONGEST_READY_S = 0.5  # a job that has not begun by then goes back: one before it turned out to be long
 RECENT = 16  # jobs whose run times count
+log = logging.getLogger("jobfarm_worker")
 
 
 class Prefetching:
@@ -114,11 +117,6 @@ class Intake:
         self._watch()
 
 
-MOST_CLAIMED = 100  # what a farm gives in one answer
-AT_ONCE_S = 1.0  # an empty answer faster than this was no waiting
-log = logging.getLogger("jobfarm_worker")
-
-
 class Empties:
     """How long to pause after a claim: not at all, unless two in a row brought nothing and did not wait for it.
 
@@ -188,8 +186,7 @@ class Claims:
         if isinstance(error, Refused):
             pause_s = max(pause_s, error.retry_after_s)
         log.warning("no work from %s, asking again in %.1f s: %s", self._options.url, pause_s, error)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), pause_s)
+        await first(self._stop.wait(), timeout_s=pause_s)
 
     def _longest_pause_s(self, now_s: float) -> float:
         """Short at first, when jobs may be waiting for us; not in a long outage, which is everybody's."""

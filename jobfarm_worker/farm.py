@@ -41,14 +41,14 @@ class Farm:
         self._socket: SocketLink | None = None
         self._up = asyncio.Event()
         self._tried = asyncio.Event()
-        self.on_up: Callable[[], None] = _ignored
-        self.on_stop: Callable[[int, float, str], None] = _ignored
+        self.on_up: Callable[[], None] = lambda: None
+        self.on_stop: Callable[[int, float, str], None] = lambda *_: None
         """Gets the job, the claim of it that is meant (infinite: whichever it is), and why."""
-        self.on_drained: Callable[[], None] = _ignored
-        self.on_share: Callable[[], None] = _ignored
+        self.on_drained: Callable[[], None] = lambda: None
+        self.on_share: Callable[[], None] = lambda: None
         self.is_drained = False
         """People have this worker finish what it holds and take no more, as far as an answer or a push says."""
-        self.on_unclaimed: Callable[[ClaimedJob], None] = _ignored
+        self.on_unclaimed: Callable[[ClaimedJob], None] = lambda _: None
         self.heartbeat_of_held: Callable[[], float] = lambda: math.inf
         """The shortest heartbeat interval of the jobs that are held; infinite while there is none."""
 
@@ -164,7 +164,10 @@ class Farm:
         self._tried.set()
         self.on_up()
         try:
-            await self._announced(socket)
+            # After the first message: a wrong key is let in, and the socket closed.
+            await first(socket.received.wait(), socket.closed(), timeout_s=QUIET_S)
+            if not socket.is_closed:
+                log.info("connected by WebSocket")
             await socket.closed()
         except Unreachable as error:
             log.warning("the socket to the farm is lost: %s", error)
@@ -172,12 +175,6 @@ class Farm:
         finally:  # at once: closing it properly takes its time, and calls go by HTTP meanwhile
             self._socket = None
             self._up.clear()
-
-    async def _announced(self, socket: SocketLink) -> None:
-        """Log that we are connected after the first message: a wrong key is let in, and the socket closed."""
-        await first(socket.received.wait(), socket.closed(), timeout_s=QUIET_S)
-        if not socket.is_closed:
-            log.info("connected by WebSocket")
 
     def _refused_socket(self, error: SocketRefused, backoff: Backoff) -> float:
         """How long to wait after a server that answered, but opened no socket."""
@@ -193,10 +190,14 @@ class Farm:
 
         That there is work is said to who just came, and to who does not wait by a claim.
         """
-        if message.get("ref") is not None:
-            self._late(message)
+        if message.get("ref") is not None:  # a call of ours that was given up: nobody here runs the jobs of its answer
+            with contextlib.suppress(Unreachable):
+                for job in protocol.claimed_jobs(message):
+                    self.on_unclaimed(job)
         elif message.get("type") == "stop" and isinstance(message.get("job"), int):
-            self.on_stop(message["job"], _fence(message), str(message.get("reason") or "canceled"))
+            fence = message.get("fence")  # an older farm does not say it
+            meant = fence if isinstance(fence, int) else math.inf
+            self.on_stop(message["job"], meant, str(message.get("reason") or "canceled"))
         elif message.get("type") == "share":
             self.on_share()
         elif message.get("type") == "drained":
@@ -213,19 +214,3 @@ class Farm:
             if is_drained:
                 self.on_drained()
         return answer
-
-    def _late(self, message: dict[str, Any]) -> None:
-        """An answer to a call of ours that was given up. Nobody here runs the jobs that came with it."""
-        with contextlib.suppress(Unreachable):
-            for job in protocol.claimed_jobs(message):
-                self.on_unclaimed(job)
-
-
-def _fence(message: dict[str, Any]) -> float:
-    """The claim that a push is about; an older farm does not say."""
-    fence = message.get("fence")
-    return fence if isinstance(fence, int) else math.inf
-
-
-def _ignored(*_: object) -> None:
-    """Nobody listens yet."""

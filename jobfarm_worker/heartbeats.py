@@ -143,10 +143,13 @@ class Heartbeats:
             lease.due_s = max(lease.not_before_s, now_s + lease.claimed.heartbeat_s)
             if lease.outbox.has_progress:
                 lease.due_s = lease.not_before_s
-            if error is None:
-                _confirm(lease)
-            else:
+            if error is not None:
                 self._refused(lease, error)
+            else:
+                lease.is_confirmed = True
+                on_confirmed, lease.on_confirmed = lease.on_confirmed, None
+                if on_confirmed is not None:
+                    on_confirmed()
         self._look_at(lease.due_s)
 
     def _refused(self, lease: Lease, error: Refused) -> None:
@@ -161,13 +164,6 @@ def _may_go_along(lease: Lease, now_s: float) -> bool:
     """Whether this heartbeat, due soon, goes with others that are due now: then they are due together from there on."""
     early_s = lease.claimed.heartbeat_s / 4
     return 0 < lease.not_before_s <= now_s and lease.due_s - early_s <= now_s
-
-
-def _confirm(lease: Lease) -> None:
-    lease.is_confirmed = True
-    on_confirmed, lease.on_confirmed = lease.on_confirmed, None
-    if on_confirmed is not None:
-        on_confirmed()
 
 
 def _body(lease: Lease, progress: Progress | None) -> dict[str, Any]:

@@ -127,7 +127,7 @@ class HeldJob:
         job = Job(
             self.claimed,
             outbox=self._outbox,
-            confirmed=self._confirmed,
+            confirmed=lambda: self._reporting().confirmed(),
             stopping=self._holder.stopping,
             asking=Asking(
                 claimed=self.claimed, farm=self._holder.farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop
@@ -166,7 +166,7 @@ class HeldJob:
         """Hand it in once the farm has all text and files: what it refused makes a failure of a success."""
         self._outbox.flush()
         try:
-            await self._confirmed()
+            await self._reporting().confirmed()
         except Failed as error:
             if not outcome.has_failed:
                 outcome = failure(str(error), retryable=error.retryable)
@@ -181,17 +181,17 @@ class HeldJob:
         if outcome.size <= LONG:  # a longer one may be on its way for minutes
             self._holder.heartbeats.drop(self._lease)
         if self._outbox.is_released:
-            self._task = self._holder.tasks.start(self._released())
+            self._task = self._holder.tasks.start(self._release())
             return
         self._outcome = outcome
         if outcome.has_failed:
-            self._say(logging.WARNING, "%s failed: %s", self.claimed, _last_line(outcome.error))
+            self._say(logging.WARNING, "%s failed: %s", self.claimed, observing.last_line(outcome.error))
         took_s = time.monotonic() - self._started_s
         if self.claimed.is_shared:
             outcome.ran_s = took_s
         self._holder.hand_in(self, outcome, took_s)
 
-    async def _released(self) -> None:
+    async def _release(self) -> None:
         self._say(logging.INFO, "%s: given back by its handler", self.claimed)
         await give_back(self.claimed, farm=self._holder.farm)
         self._end("stopped")
@@ -262,19 +262,11 @@ class HeldJob:
 
     def _reporting(self) -> Reporter:
         if self._reporter is None:
-            named = functools.partial(self._holder.heartbeats.named, self._lease)
             self._reporter = Reporter(
-                self.claimed,
-                farm=self._holder.farm,
-                outbox=self._outbox,
-                tasks=self._holder.tasks,
-                on_lost=self.stop,
-                on_named=named,
-            )
+                self.claimed, farm=self._holder.farm, outbox=self._outbox, tasks=self._holder.tasks, on_lost=self.stop,
+                on_named=functools.partial(self._holder.heartbeats.named, self._lease),
+            )  # fmt: skip
         return self._reporter
-
-    async def _confirmed(self) -> None:
-        await self._reporting().confirmed()
 
     def _say(self, level: int, message: str, *arguments: object) -> None:
         if log.isEnabledFor(level):
@@ -293,7 +285,3 @@ async def unclaim(jobs: Sequence[ClaimedJob], *, farm: Farm) -> None:
     """Give back jobs that were not begun; raises Unauthorized. What the farm refuses goes back by itself."""
     with contextlib.suppress(Refused):
         await farm.insist(protocol.unclaim(jobs), heartbeat_s=min(job.heartbeat_s for job in jobs))
-
-
-def _last_line(error: str) -> str:
-    return error.strip().rsplit("\n", maxsplit=1)[-1]

@@ -2,7 +2,6 @@
 of its slots are stuck."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import platform
@@ -18,6 +17,7 @@ from jobfarm_worker.farm import Farm
 from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.options import VERSION, Options
 from jobfarm_worker.running import Handlers
+from jobfarm_worker.tasks import first
 
 SMI_S = 3.0  # a driver that hangs must not keep the worker from its work
 _MIB = 1024 * 1024
@@ -44,13 +44,8 @@ def gathered(handlers: Sequence[str], options: Options) -> dict[str, Any]:
     }
 
 
-def announced(models: Sequence[str]) -> list[str]:
+def _announced(models: Sequence[str]) -> list[str]:
     return [name for name in map(protocol.storable, models) if 0 < len(name) <= _LONGEST_MODEL][:_MOST_MODELS]
-
-
-def stuck(jobs: Sequence[int]) -> dict[str, list[int]]:
-    """The jobs that were taken away and still have their slots, if there are any."""
-    return {"stuck": list(jobs)[:_MOST_STUCK]} if jobs else {}
 
 
 def gpus() -> list[dict[str, Any]]:
@@ -109,11 +104,10 @@ class Introduction:
             except Exception as error:  # of a handler's own code, say of a server that is away
                 log.warning("which models are served is not known: %r", error)
                 models, every_s = {"models": []}, NO_MODELS_EVERY_S
-            self._facts = {**fields, **models, **stuck(self._board.stuck)}
+            stuck = self._board.stuck[:_MOST_STUCK]
+            self._facts = {**fields, **models, **({"stuck": stuck} if stuck else {})}
             await self._say(self._facts)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(every_s):
-                    await has_changed.wait()
+            await first(has_changed.wait(), timeout_s=every_s)
 
     async def leave(self) -> None:
         """Say that this worker ends: its models are listed until then."""
@@ -124,8 +118,8 @@ class Introduction:
         """Which models this worker serves, as facts, and after how many seconds to ask again; None: it serves none."""
         if not self._handlers.serve_models:
             return {}, None
-        models = announced(await self._handlers.models())
-        loaded = announced(await self._handlers.loaded())
+        models = _announced(await self._handlers.models())
+        loaded = _announced(await self._handlers.loaded())
         more = {"loaded": loaded or None, "cache_used": await self._handlers.cache_used()}
         named = {"models": models} | {name: value for name, value in more.items() if value is not None}
         return named, MODELS_EVERY_S if models else NO_MODELS_EVERY_S

@@ -100,7 +100,9 @@ class Job:
         A name is made of letters, digits, dots, dashes and underscores, begins with no dot and has at most
         100 characters; raises ValueError for any other, JobStopped when stopped.
         """
-        self._outbox.put(File(name=_file_name(name), data=bytes(data)))
+        if not FILE_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a plain file name: letters, digits, . - and _, at most 100 of them.")
+        self._outbox.put(File(name=name, data=bytes(data)))
 
     def checkpoint(self, value: Any) -> None:
         """Keep what the job has found out so far: anything JSON of at most 64,000 bytes, in place of the last; None:
@@ -243,9 +245,3 @@ def _checkpoint(value: Any) -> str:
             f"A checkpoint has at most {CHECKPOINT_BYTES:,} bytes, not {size:,}: keep what is long in a file."
         )
     return text
-
-
-def _file_name(name: str) -> str:
-    if not FILE_NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not a plain file name: letters, digits, . - and _, at most 100 of them.")
-    return name

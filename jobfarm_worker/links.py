@@ -22,7 +22,23 @@ from jobfarm_worker.protocol import Call, ClaimedJob
 
 FILE_S = 300.0
 FETCH_S = 30.0  # the longest silence within a download
+KEY_REFUSED = 4401  # close code
+CLOSE_S = 1.0  # for the farm to close a connection it has announced to close; a call would wait for that
+LONGEST_MESSAGE = 250_000  # characters: a longer one would hold up the heartbeats behind it, and goes by HTTP
+Push = Callable[[dict[str, Any]], None]
 Take = Callable[[int, bytes], Awaitable[None]]
+
+
+class MessageTooLong(WorkerError, code="message_too_long"):
+    """The message is too long for the socket."""
+
+
+class SocketRefused(WorkerError, code="socket_refused"):
+    """The server does not open a WebSocket here."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"The server did not open a WebSocket (status {status}).")
+        self.status = status
 
 
 class HttpLink(Awaited):
@@ -70,28 +86,6 @@ class HttpLink(Awaited):
         async for piece in self._in_time(response):
             await take(place, piece)
             place += len(piece)
-
-
-def _of_file(job: int, folder: str, name: str) -> str:
-    return f"/api/v1/worker/jobs/{job}/{folder}/{quote(name, safe='')}"
-
-
-KEY_REFUSED = 4401  # close code
-CLOSE_S = 1.0  # for the farm to close a connection it has announced to close; a call would wait for that
-LONGEST_MESSAGE = 250_000  # characters: a longer one would hold up the heartbeats behind it, and goes by HTTP
-Push = Callable[[dict[str, Any]], None]
-
-
-class MessageTooLong(WorkerError, code="message_too_long"):
-    """The message is too long for the socket."""
-
-
-class SocketRefused(WorkerError, code="socket_refused"):
-    """The server does not open a WebSocket here."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"The server did not open a WebSocket (status {status}).")
-        self.status = status
 
 
 class SocketLink:
@@ -152,7 +146,8 @@ class SocketLink:
             raise _lost(error) from error
         finally:
             self._waiting.pop(ref, None)
-            _forget(answer)
+            if not answer.cancel() and not answer.cancelled():
+                answer.exception()  # nobody reads it any more: else it would be logged with a traceback
 
     @property
     def is_closed(self) -> bool:
@@ -190,21 +185,12 @@ class SocketLink:
     async def __aexit__(self, *_: object) -> None:
         try:
             if not self.is_closed:  # one that was given up would not answer, and calls wait for the next
-                await self._take_leave()
+                self._reader.cancel()
+                with contextlib.suppress(Exception):
+                    async with asyncio.timeout(CLOSE_S):
+                        await self._connection.close()
         finally:
             self._connection.transport.abort()
-
-    async def _take_leave(self) -> None:
-        self._reader.cancel()
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(CLOSE_S):
-                await self._connection.close()
-
-
-def _forget(answer: asyncio.Future[dict[str, Any]]) -> None:
-    """Nobody reads this any more; an error that nobody reads would be logged with a traceback."""
-    if not answer.cancel() and not answer.cancelled():
-        answer.exception()
 
 
 def _answer(message: dict[str, Any]) -> dict[str, Any]:
@@ -212,14 +198,15 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
         return message
     if message.get("status") == 401:
         raise Unauthorized
-    raise refusal(status=_status(message.get("status")), data=message)
-
-
-def _status(value: object) -> int:
-    return value if isinstance(value, int) else 500
+    status = message.get("status")
+    raise refusal(status=status if isinstance(status, int) else 500, data=message)
 
 
 def _lost(error: ConnectionClosed) -> WorkerError:
     if error.rcvd is not None and error.rcvd.code == KEY_REFUSED:
         return Unauthorized()
     return Unreachable(str(error))
+
+
+def _of_file(job: int, folder: str, name: str) -> str:
+    return f"/api/v1/worker/jobs/{job}/{folder}/{quote(name, safe='')}"

@@ -115,6 +115,10 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, default=str, ensure_ascii=False)
 
 
+def last_line(error: str) -> str:
+    return error.strip().rsplit("\n", maxsplit=1)[-1]
+
+
 class Span:
     """The span of one attempt, or nothing where there is no OpenTelemetry."""
 
@@ -132,8 +136,7 @@ class Span:
             return
         self._span.set_attribute("jobfarm.outcome", how)
         if how != "success":
-            message = error.strip().rsplit("\n", maxsplit=1)[-1]
-            self._span.set_status(_otel.Status(_otel.StatusCode.ERROR, message or how))
+            self._span.set_status(_otel.Status(_otel.StatusCode.ERROR, last_line(error) or how))
         self._span.end()
 
 

@@ -23,20 +23,15 @@ ROOM = 1_000_000  # unsent characters after which a handler waits for the networ
 class Progress:
     """How far a job is (0 to 1, or nothing new to say) and what it is doing."""
 
-    fraction: float | None
-    detail: str | None
+    fraction: float | None = None
+    detail: str | None = None
 
-    def over(self, older: "Progress | None") -> "Progress":
+    def over(self, older: "Progress") -> "Progress":
         """This progress; where it is empty, the one before."""
-        if older is None:
-            return self
         return Progress(
             fraction=older.fraction if self.fraction is None else self.fraction,
             detail=older.detail if self.detail is None else self.detail,
         )
-
-
-NOTHING = Progress(fraction=None, detail=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,25 +63,21 @@ class Outbox:
         self._waiting: list[asyncio.Future[None]] = []  # for room
         self._files: dict[str, File] = {}
         self._progress: Progress | None = None
-        self._latest = NOTHING
-        self._stopped = False
+        self.latest = Progress()
+        self.stopped = False
         self.checkpoint: str | None = None
         """The latest that the farm has not confirmed, as JSON."""
         self.is_released = False
         """Whether the handler gives its job back."""
 
-    @property
-    def stopped(self) -> bool:
-        return self._stopped
-
     def check(self) -> None:
-        if self._stopped:
+        if self.stopped:
             raise JobStopped
 
     @property
     def is_full(self) -> bool:
         """Whether more than a million characters are unsent, of a job that is ours."""
-        return self._due_size >= ROOM and not self._stopped
+        return self._due_size >= ROOM and not self.stopped
 
     def write(self, text: str, *, may_block: bool) -> None:
         """Add text to the output. `may_block`: wait while the box is full."""
@@ -136,8 +127,8 @@ class Outbox:
         """Set the progress to send next; the latest wins, where it is silent the one before counts."""
         with self._changed:
             self.check()
-            self._progress = progress.over(self._progress)
-            self._latest = progress.over(self._latest)
+            self._progress = progress.over(self._progress or progress)
+            self.latest = progress.over(self.latest)
         self._wake()
 
     def put(self, file: File) -> None:
@@ -196,10 +187,6 @@ class Outbox:
             return None if name is None else self._files.pop(name)
 
     @property
-    def latest(self) -> Progress:
-        return self._latest
-
-    @property
     def has_progress(self) -> bool:
         return self._progress is not None
 
@@ -212,17 +199,17 @@ class Outbox:
     def give_back(self, progress: Progress) -> None:
         """Return progress that could not be sent, unless newer came meanwhile."""
         with self._changed:
-            self._progress = progress if self._progress is None else self._progress.over(progress)
+            self._progress = (self._progress or progress).over(progress)
 
     def pause(self, seconds: float) -> None:
         """Wait; raises JobStopped as soon as the job is stopped."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped, timeout=seconds)
+            self._changed.wait_for(lambda: self.stopped, timeout=seconds)
         self.check()
 
     def stop(self) -> None:
         """From now on every call of the handler raises JobStopped; whoever waits is woken."""
         with self._changed:
-            self._stopped = True
+            self.stopped = True
             self._changed.notify_all()
         self._let_go_on()

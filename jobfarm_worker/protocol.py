@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jobfarm_client.errors import Refused, Unreachable, refusal
-from jobfarm_client.wire import dumps
+from jobfarm_client.wire import dumps, object_in
 
 DEFAULT_HEARTBEAT_S = 20.0
 SHORTEST_HEARTBEAT_S = 0.05
@@ -159,11 +159,8 @@ def size_of_json(value: Any) -> int:
 
 def parsed(text: str | bytes) -> dict[str, Any]:
     """The JSON object in an answer; raises Unreachable when it is something else (a proxy's page)."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
+    value = object_in(text)
+    if value is None:
         raise Unreachable("The answer is not a JSON object, so it did not come from a job farm.")
     return value
 
@@ -189,8 +186,8 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         max_attempts=None if job.get("max_attempts") is None else int(job["max_attempts"]),
         retry_when_lost=job.get("retry_when_lost") is not False,
         traceparent=None if job.get("traceparent") is None else str(job["traceparent"]),
-        files=tuple(_input(file) for file in job.get("files") or ()),
-        after=tuple(_came_after(one) for one in job.get("after") or ()),
+        files=tuple(map(_input, job.get("files") or ())),
+        after=tuple(map(_came_after, job.get("after") or ())),
         checkpoint=job.get("checkpoint"),
         children=int(job.get("children", 0)),
         signal=None if job.get("signal") is None else _signal(job["signal"]),

@@ -119,16 +119,15 @@ class Reporter:
             await first(self._hurry.wait(), timeout_s=GAP_S)
 
     async def _sent(self, sending: Awaitable[object], *, subject: str) -> None:
-        """Await a call that must arrive. Note the first thing that the farm will never take."""
+        """Await a call that must arrive. Note the first thing that the farm will never take.
+
+        A gap that expects the piece after this one is none: an answer of ours was lost, the text was not.
+        """
         self._on_named()
         try:
             await sending
         except Refused as error:
             if error.is_lease_lost:
                 self._on_lost(error.why_lost)
-            elif not self._is_stored_already(error):
+            elif error.code != "output_gap" or error.details.get("next_seq") != self._seq + 1:
                 self._trouble = self._trouble or f"The farm refused {subject}: {error}"
-
-    def _is_stored_already(self, error: Refused) -> bool:
-        """A gap that expects the piece after this one: an answer of ours was lost, the text was not."""
-        return error.code == "output_gap" and error.details.get("next_seq") == self._seq + 1

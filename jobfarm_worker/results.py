@@ -85,7 +85,8 @@ class Results:
             self._timer = None
         while self._waiting and self._under_way < CALLS:
             if not (self._is_hurried or len(self._waiting) >= MOST):
-                leaves_s = math.inf if self._under_way else self._leaves_s()
+                pause_s = min(2 * self._lasted_s, LONGEST_PAUSE_S)
+                leaves_s = math.inf if self._under_way else max(self._first_s + WAIT_S, self._ended_s + pause_s)
                 if leaves_s > self._loop.time():
                     self._timer = self._loop.call_at(leaves_s, self._look) if leaves_s < math.inf else None
                     return
@@ -93,10 +94,6 @@ class Results:
             self._is_hurried = False
             self._under_way += 1
             self.tasks.start(self._deliver(batch))
-
-    def _leaves_s(self) -> float:
-        pause_s = min(2 * self._lasted_s, LONGEST_PAUSE_S)
-        return max(self._first_s + WAIT_S, self._ended_s + pause_s)
 
     async def _deliver(self, batch: Sequence[Entry]) -> None:
         began_s = self._loop.time()
@@ -141,17 +138,12 @@ class Results:
             answer = await self.farm.insist(call, heartbeat_s=min(entry.claimed.heartbeat_s for entry in batch))
         finally:
             self.requested -= claim_next
-        self.on_jobs(_jobs(answer))
+        try:
+            self.on_jobs(protocol.claimed_jobs(answer))
+        except Unreachable as error:
+            log.warning("%s", error)
         return answer
 
 
 def _places(batch: Sequence[Entry]) -> int:
     return sum(entry.claimed.has_ceiling for entry in batch)
-
-
-def _jobs(answer: Mapping[str, Any]) -> list[ClaimedJob]:
-    try:
-        return protocol.claimed_jobs(answer)
-    except Unreachable as error:
-        log.warning("%s", error)
-        return []

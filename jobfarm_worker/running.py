@@ -13,6 +13,7 @@ from jobfarm_worker.job import Job
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import JobResult, Wait, size_of_json, storable
 
+LONGEST_ERROR = 20_000  # characters; the end of a traceback matters most
 Handler = Callable[..., Any]
 """Takes the Job, returns the result (JSON); an async function runs on the loop, a plain one in a thread.
 
@@ -73,9 +74,6 @@ def is_async(function: Handler) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
-LONGEST_ERROR = 20_000  # characters; the end of a traceback matters most
 
 
 def perform(function: Handler, job: Job) -> JobResult:

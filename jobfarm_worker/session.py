@@ -290,9 +290,7 @@ class Session:
         self._idle.clear()
         self._note_idle()
         if not self._fatal.done():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._options.grace_s):
-                    await first(self._idle.wait(), self._hurry.wait(), self._fatal)
+            await first(self._idle.wait(), self._hurry.wait(), self._fatal, timeout_s=self._options.grace_s)
 
     async def _let_go(self) -> None:
         """Give back what is still held (a refused key could not), then end every task."""

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+_Call = tuple[Callable[[], Any], Callable[[Any], None], str]
+
 
 async def first(*awaitables: Any, timeout_s: float | None = None) -> None:
     """Wait until one of them is done or the time is up. Coroutines are canceled then, futures of others left alone."""
@@ -49,9 +51,6 @@ class Tasks:
             await work
         except Exception as error:
             self._on_error(error)
-
-
-_Call = tuple[Callable[[], Any], Callable[[Any], None], str]
 
 
 class Threads:

@@ -68,23 +68,19 @@ class Worker(Options):
             raise BadOption("A worker needs at least one handler.")
         headers = self.headers(name=self.name)
         http = HttpLink(url=self.url, headers=headers)
-        farm = self._farm(http, headers)
+
+        async def open_socket(timeout_s: float) -> SocketLink:
+            url = self.socket_url
+            return await SocketLink.opened(url=url, headers=headers, on_push=farm.pushed, timeout_s=timeout_s)
+
+        opener = None if self.transport == "http" else open_socket
+        farm = Farm(http, socket=opener, needs_socket=self.transport == "ws", rng=self.rng)
         self._session = Session(self, farm=farm, handlers=self._handlers, board=self.board)
         try:
             await self._session.run()
         finally:
             self._session = None
             await http.close()
-
-    def _farm(self, http: HttpLink, headers: dict[str, str]) -> Farm:
-        async def opener(timeout_s: float) -> SocketLink:
-            url = self.socket_url
-            return await SocketLink.opened(url=url, headers=headers, on_push=farm.pushed, timeout_s=timeout_s)
-
-        farm = Farm(
-            http, socket=None if self.transport == "http" else opener, needs_socket=self.transport == "ws", rng=self.rng
-        )
-        return farm
 
     def run_forever(self) -> None:
         """Run in a loop of its own until SIGTERM or SIGINT; raises like `run`.

@@ -53,7 +53,8 @@ class FarmBackend(interface.BaseTaskBackend):
         call = {"args": interface.normalize_json(list(args)), "kwargs": interface.normalize_json(dict(kwargs))}
         options = self.farm_options
         body = {"kind": options.kind, "payload": {"task": task.module_path, **call}}
-        body |= _conditions_of(options) | _options_of(task)
+        conditions = {"requires": options.requires, "prefers": options.prefers}
+        body |= {name: dict(value) for name, value in conditions.items() if value} | _options_of(task)
         result = _result(outbox.store(self.alias, body, options), None)
         interface.task_enqueued.send_robust(type(self), task_result=result)
         return result
@@ -69,11 +70,6 @@ class FarmBackend(interface.BaseTaskBackend):
             return _result(row, self.farm_options.reader().job(row.job))
         except NotFound as error:
             raise interface.TaskResultDoesNotExist(result_id) from error
-
-
-def _conditions_of(options: FarmOptions) -> dict[str, Any]:
-    named = {"requires": options.requires, "prefers": options.prefers}
-    return {name: dict(conditions) for name, conditions in named.items() if conditions}
 
 
 def _options_of(task: interface.AnyTask) -> dict[str, Any]:

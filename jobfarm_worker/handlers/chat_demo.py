@@ -10,13 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import calls
+from jobfarm_worker.handlers import calls, messages, responses
 from jobfarm_worker.handlers.calls import call_of, messages_of, prompt_of
 from jobfarm_worker.handlers.chunks import Streamed, Whole, wants_usage
-from jobfarm_worker.handlers.messages import MappedMessage
-from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message, estimated
-from jobfarm_worker.handlers.responses import MappedResponse
-from jobfarm_worker.handlers.responses_request import chat_request, with_context
+from jobfarm_worker.handlers.messages_request import estimated
 from jobfarm_worker.job import Job
 from jobfarm_worker.running import Handler
 
@@ -142,11 +139,11 @@ class Demonstrator:
 def _chat_of(job: Job, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], Streamed]:
     """The chat that a call asks for, and what makes its answer. Raises Failed, for good."""
     if path == "responses":
-        chat = chat_request(with_context(job.payload, body))
-        return chat, MappedResponse(body, job_id=job.id, fence=job.fence, now=_now())
+        chat, new = responses.as_chat(job, body)
+        return chat, new()
     if path == "messages":
-        chat, notes = chat_of_message(body)
-        return chat, MappedMessage(body, notes=notes, job_id=job.id)
+        chat, new_message = messages.as_chat(job, body)
+        return chat, new_message()
     return body, Whole(shows_usage=wants_usage(body))
 
 

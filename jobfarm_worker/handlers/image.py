@@ -10,8 +10,8 @@ from PIL import Image as Pillow, UnidentifiedImageError
 
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers.calls import prompt_of
-from jobfarm_worker.handlers.chunks import objects
-from jobfarm_worker.handlers.servers import DELAYS_S, Connection, Request, Server, retried
+from jobfarm_worker.handlers.chunks import as_object, objects
+from jobfarm_worker.handlers.servers import DELAYS_S, Request, Server, retried
 from jobfarm_worker.job import Job
 from jobfarm_worker.running import Handler
 
@@ -34,9 +34,10 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
         question = _question(job.payload, usual_model)
         job.progress(0.0, f"Asking {question['model']}")
         async with server.opened() as connection:
-            pictures = await retried(lambda: _painted(connection, question), delays_s=delays_s)
+            request = Request("images/generations", question)
+            answer = await retried(lambda: connection.post_json(request), delays_s=delays_s)
         job.progress(0.9, "Saving")
-        picture = _png(await _bytes(pictures))
+        picture = _png(await _bytes(objects(as_object(answer).get("data"))))
         job.file(FILE, picture)
         width, height = Pillow.open(io.BytesIO(picture)).size
         return {"file": FILE, "model": question["model"], "width": width, "height": height}
@@ -48,11 +49,6 @@ def _question(payload: Any, usual_model: str) -> dict[str, Any]:
     prompt = prompt_of(payload)
     size = {"size": payload["size"]} if payload.get("size") else {}
     return {"prompt": prompt, "model": payload.get("model") or usual_model, "n": 1, **size}
-
-
-async def _painted(connection: Connection, question: dict[str, Any]) -> list[dict[str, Any]]:
-    answer = await connection.post_json(Request("images/generations", question))
-    return objects(answer.get("data")) if isinstance(answer, dict) else []
 
 
 async def _bytes(images: Sequence[Mapping[str, Any]]) -> bytes:

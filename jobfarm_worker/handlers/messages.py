@@ -1,12 +1,14 @@
 """The events of a streamed answer of Anthropic's Messages API: those of a server that has `/messages`, or made of the
 chunks of a chat. Put together they are what the same call gets without `stream`."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from jobfarm_client.wire import object_in
 from jobfarm_worker.handlers import chunks
+from jobfarm_worker.handlers.messages_request import chat_request
+from jobfarm_worker.job import Job
 
 Event = dict[str, Any]
 _STOPS: Final = {
@@ -31,11 +33,6 @@ class PassedMessage(chunks.Streamed):
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, chunks.GrowingText] = {}
-        self._has_stopped = False
-
-    @property
-    def is_finished(self) -> bool:  # type: ignore[override]
-        return self._has_stopped
 
     @property
     def model(self) -> str:  # type: ignore[override]
@@ -47,7 +44,7 @@ class PassedMessage(chunks.Streamed):
             return []
         self._take(event)
         self.has_token = self.has_token or kind in _TOKENS
-        self._has_stopped = self._has_stopped or kind == "message_stop"
+        self.is_finished = self.is_finished or kind == "message_stop"
         return [chunks.line(event)]
 
     def answer(self) -> dict[str, Any]:
@@ -66,9 +63,8 @@ class PassedMessage(chunks.Streamed):
                 self._grow(chunks.index_of(event), delta)
             case "message_delta":
                 self._message |= delta
-                counted = {
-                    name: value for name, value in chunks.as_object(event.get("usage")).items() if value is not None
-                }
+                usage = chunks.as_object(event.get("usage"))
+                counted = {name: value for name, value in usage.items() if value is not None}
                 self._message["usage"] = chunks.as_object(self._message.get("usage")) | counted
 
     def _grow(self, index: int, delta: Mapping[str, Any]) -> None:
@@ -107,12 +103,19 @@ class _Block:
     @property
     def is_whole(self) -> bool:
         """Whether nothing more of it comes, once another block has begun: pieces of calls may come in any order."""
-        return self.kind != "tool_use" or (self.is_named and _json(str(self.text)) is not None)
+        return self.kind != "tool_use" or (self.is_named and object_in(str(self.text)) is not None)
 
     @property
     def is_named(self) -> bool:
         """Whether it can begin: some servers name a tool after the id of its call."""
         return self.begin.get("name") != ""
+
+
+def as_chat(job: Job, body: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[], "MappedMessage"]]:
+    """The chat to ask for in place of this message, and what makes the message of its chunks. Raises Failed, for
+    good."""
+    chat, notes = chat_request(body)
+    return chat, lambda: MappedMessage(body, notes=[*notes], job_id=job.id)
 
 
 class MappedMessage(PassedMessage):
@@ -131,16 +134,12 @@ class MappedMessage(PassedMessage):
         self._stop: dict[str, Any] = {}
         self._usage: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
 
-    @property
-    def is_finished(self) -> bool:  # type: ignore[override]
-        return bool(self._stop)
-
     def lines(self, chunk: Mapping[str, Any]) -> list[str]:
         return self._taken(self._events(chunk))
 
     def supply_finish(self) -> list[str]:
         """The server said that this is all, and not why: no events, since the last ones are made in `closing`."""
-        self._stop = self._stopped("stop", None)
+        self._end("stop", None)
         self._notes.append(chunks.FINISH_SUPPLIED)
         return []
 
@@ -174,7 +173,7 @@ class MappedMessage(PassedMessage):
                     self.failure = f"It ended with finish_reason {reason}."
                 elif reason:
                     matched = choice.get("stop_reason") or choice.get("matched_stop")  # vLLM's name, and SGLang's
-                    self._stop = self._stopped(str(reason), matched)
+                    self._end(str(reason), matched)
         yield from self._due()
 
     def _begun(self, chunk: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,15 +210,16 @@ class MappedMessage(PassedMessage):
         begin["name"] = begin["name"] or str(function.get("name") or "")
         self._calls[number].add(function.get("arguments"))
 
-    def _stopped(self, reason: str, matched: Any) -> dict[str, Any]:
-        """Why it ended. Some servers say which text stopped them, and some say `stop` of calls too."""
-        is_stopped = (
-            reason == "stop" and isinstance(matched, str) and matched in (self._request.get("stop_sequences") or ())
-        )
-        if is_stopped:
-            return {"stop_reason": "stop_sequence", "stop_sequence": matched}
-        is_call = bool(self._calls) and reason == "stop"
-        return {"stop_reason": "tool_use" if is_call else _STOPS.get(reason, "end_turn"), "stop_sequence": None}
+    def _end(self, reason: str, matched: Any) -> None:
+        """Note why it ended. Some servers say which text stopped them, and some say `stop` of calls too."""
+        self.is_finished = True
+        stops = self._request.get("stop_sequences") or ()
+        if reason == "stop" and isinstance(matched, str) and matched in stops:
+            self._stop = {"stop_reason": "stop_sequence", "stop_sequence": matched}
+        else:
+            is_call = bool(self._calls) and reason == "stop"
+            stop = "tool_use" if is_call else _STOPS.get(reason, "end_turn")
+            self._stop = {"stop_reason": stop, "stop_sequence": None}
 
     def _due(self, *, is_last: bool = False) -> Iterator[Event]:
         """The events of what has come, block by block; at the end of all of it."""
@@ -264,15 +264,7 @@ def _count(counted: Any, name: str) -> int:
 
 def _whole(block: dict[str, Any], pieces: chunks.GrowingText | None) -> dict[str, Any]:
     """A block with its input, which may come as pieces of JSON; `{}` where they make no object."""
-    return {**block, "input": _json(str(pieces)) or {}} if pieces else block
-
-
-def _json(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    return {**block, "input": object_in(str(pieces)) or {}} if pieces else block
 
 
 def _continued(known: Any, more: str) -> chunks.GrowingText:

@@ -32,7 +32,12 @@ def chat_request(body: Fields) -> tuple[dict[str, Any], Notes]:
     notes: Notes = []
     fields = {name: value for name, value in body.items() if value not in (None, [], {})}
     request: dict[str, Any] = {name: fields[name] for name in PASSED if name in fields}
-    request["messages"] = [*_system(fields.get("system"), notes), *_messages(body.get("messages"), notes)]
+    system = [
+        each for each in _blocks(fields.get("system"), "system") if not str(each.get("text")).startswith(_BILLING)
+    ]
+    parts = _parts(system, "system", notes)
+    request["messages"] = [{"role": "system", "content": _content(parts)}] if parts else []
+    request["messages"] += _messages(body.get("messages"), notes)
     if "stop_sequences" in fields:
         request["stop"] = fields["stop_sequences"]
     if fields.get("stream"):
@@ -67,12 +72,6 @@ def _note(notes: Notes, *names: str) -> None:
     notes += [f"Left out: {name}. The model server has chat/completions alone." for name in names]
 
 
-def _system(system: Any, notes: Notes) -> list[dict[str, Any]]:
-    blocks = [each for each in _blocks(system, "system") if not str(each.get("text")).startswith(_BILLING)]
-    parts = _parts(blocks, "system", notes)
-    return [{"role": "system", "content": _content(parts)}] if parts else []
-
-
 def _messages(messages: Any, notes: Notes) -> list[dict[str, Any]]:
     if not isinstance(messages, list):
         raise unsupported("messages", "a list of messages")
@@ -103,9 +102,8 @@ def _message(message: Any, at: str, notes: Notes) -> list[dict[str, Any]]:
 def _assistant(blocks: Iterable[Fields], at: str, notes: Notes) -> dict[str, Any]:
     calls = [_call(block) for block in blocks if block.get("type") == "tool_use"]
     content = _content(_parts(blocks, at, notes))
-    return {"role": "assistant", "content": content or None, "tool_calls": calls} if calls else {
-        "role": "assistant", "content": content,
-    }  # fmt: skip
+    more = {"content": content or None, "tool_calls": calls} if calls else {"content": content}
+    return {"role": "assistant", **more}
 
 
 def _call(block: Fields) -> dict[str, Any]:

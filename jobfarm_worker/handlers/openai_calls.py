@@ -9,13 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import calls, servers
+from jobfarm_worker.handlers import calls, messages, responses, servers
 from jobfarm_worker.handlers.calls import call_of, headers_of
-from jobfarm_worker.handlers.chunks import Streamed, Transcription, Whole, objects, wants_usage
-from jobfarm_worker.handlers.messages import MappedMessage, PassedMessage
-from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message, estimated
-from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
-from jobfarm_worker.handlers.responses_request import chat_request, with_context
+from jobfarm_worker.handlers.chunks import Streamed, Transcription, Whole, as_object, objects, wants_usage
+from jobfarm_worker.handlers.messages_request import estimated
+from jobfarm_worker.handlers.responses_request import with_context
 from jobfarm_worker.handlers.servers import DELAYS_S, retried
 from jobfarm_worker.job import Job
 
@@ -29,7 +27,6 @@ _CACHE = re.compile(
     r"^(?:vllm:(?:kv|gpu)_cache_usage_perc|llamacpp:kv_cache_usage_ratio)(?:\{.*\})? ([0-9.]+(?:e-[0-9]+)?)$",
     re.MULTILINE,
 )
-_BROKEN = 502  # of an error in mid-stream, which has no status
 log = logging.getLogger("jobfarm_worker")
 
 
@@ -56,7 +53,7 @@ class OpenAICalls:
         self._known.clear()
         try:
             async with self._server.opened(timeout_s=MODELS_S) as connection:
-                listed = await connection.get("models")
+                listed = (await connection.fetch("models")).json()
         except (servers.ServerError, ValueError) as error:
             log.warning("the model server does not say which models it has: %s", error)
             return []
@@ -114,7 +111,7 @@ class OpenAICalls:
 
         async def ask() -> Any:
             answer, whole = new(), _checked(await connection.post_json(request), is_own=is_own)
-            if isinstance(answer, PassedMessage) and is_own:
+            if isinstance(answer, messages.PassedMessage) and is_own:
                 return whole
             answer.take_whole(whole)
             if answer.failure:
@@ -170,9 +167,9 @@ class OpenAICalls:
             # What the caller has read cannot be taken back.
             await self._retried(ask, may_retry=lambda: not answer.has_token)
         except Failed as failed:
-            raise (
-                _for_good(failed) if answer.has_token and not job.payload.get("kept") else failed
-            ) from failed.__cause__
+            # The job ends with an answer that its caller has begun to read: another attempt would write for nobody.
+            is_over = answer.has_token and not job.payload.get("kept")
+            raise (Failed(str(failed), retryable=False) if is_over else failed) from failed.__cause__
         result: dict[str, Any] = calls.handed_in(job, request.path, answer.answer())
         return result
 
@@ -206,26 +203,21 @@ class OpenAICalls:
         try:
             return await retried(request, may_retry=may_retry, delays_s=self._delays_s)
         except Failed as failed:
-            raise _with_answer(failed) from failed.__cause__
+            cause = failed.__cause__
+            if isinstance(cause, servers.StatusError | servers.BrokenStreamError) and cause.body is not None:
+                failed = calls.refused(cause.status, cause.body, message=cause.message, retryable=failed.retryable)
+            raise failed from cause
 
 
 def _counting(body: Mapping[str, Any]) -> dict[str, Any]:
     """The request with its usage, for the result, whoever else wants that."""
-    options = body.get("stream_options")
-    return {**body, "stream_options": {**(options if isinstance(options, dict) else {}), "include_usage": True}}
+    return {**body, "stream_options": {**as_object(body.get("stream_options")), "include_usage": True}}
 
 
 def _may_refuse_options(error: servers.StatusError, *, is_known: bool) -> bool:
     """Whether it may be `stream_options` that the server refuses: it says so, or nothing is known of it."""
     is_named = "stream_options" in str(error) or "include_usage" in str(error)
     return error.status in (400, 422) and (is_named or not is_known)
-
-
-def _response_request(payload: Mapping[str, Any], body: Mapping[str, Any]) -> servers.Request:
-    """The farm keeps responses: the server is to keep none, and answers while the worker waits."""
-    own = ("background", "previous_response_id")
-    fields = {name: value for name, value in with_context(payload, body).items() if name not in own}
-    return servers.Request("responses", {**fields, "store": False})
 
 
 def _chat(chat: dict[str, Any]) -> servers.Request:
@@ -238,17 +230,22 @@ def _message_request(path: str, job: Job, body: Mapping[str, Any]) -> servers.Re
 
 def _responding(job: Job, body: dict[str, Any], is_own: bool) -> tuple[servers.Request, Callable[[], Any]]:
     """How a response is asked for, and what takes its pieces in."""
-    kind = PassedResponse if is_own else MappedResponse
-    chat = {} if is_own else chat_request(with_context(job.payload, body))
-    request = _response_request(job.payload, body) if is_own else _chat(chat)
-    return request, lambda: kind(body, job_id=job.id, fence=job.fence, now=_now())
+    if not is_own:
+        chat, new = responses.as_chat(job, body)
+        return _chat(chat), new
+    # The farm keeps responses: the server is to keep none, and answers while the worker waits.
+    own = ("background", "previous_response_id")
+    fields = {name: value for name, value in with_context(job.payload, body).items() if name not in own}
+    return servers.Request("responses", {**fields, "store": False}), lambda: responses.PassedResponse(
+        body, **responses.of_job(job)
+    )
 
 
 def _message(job: Job, body: dict[str, Any], is_own: bool) -> tuple[servers.Request, Callable[[], Any]]:
     if is_own:
-        return _message_request("messages", job, body), PassedMessage
-    chat, notes = chat_of_message(body)
-    return _chat(chat), lambda: MappedMessage(body, notes=[*notes], job_id=job.id)
+        return _message_request("messages", job, body), messages.PassedMessage
+    chat, new = messages.as_chat(job, body)
+    return _chat(chat), new
 
 
 _DIALECTS: Mapping[str, Callable[[Job, dict[str, Any], bool], tuple[servers.Request, Callable[[], Any]]]] = {
@@ -290,26 +287,6 @@ async def pass_on(connection: servers.Connection, request: servers.Request, answ
         job.write("".join(last))
 
 
-def _now() -> int:
-    return int(time.time())  # noqa: TID251 (as a model server says when it answered)
-
-
-def _for_good(failed: Failed) -> Failed:
-    """The failure of an answer that its caller has begun to read, and that nobody comes back for: the job ends with it,
-    since another attempt would write for nobody."""
-    return Failed(str(failed), retryable=False)
-
-
-def _with_answer(failed: Failed) -> Failed:
-    cause = failed.__cause__
-    if isinstance(cause, servers.StatusError) and cause.body is not None:
-        return calls.refused(cause.status, cause.body, message=cause.message, retryable=failed.retryable)
-    if isinstance(cause, servers.BrokenStreamError) and cause.body is not None:
-        return calls.refused(_BROKEN, cause.body, message=str(cause), retryable=failed.retryable)
-    return failed
-
-
 def _names(listed: Any, *, among: str, field: str) -> list[str]:
     """What a list of models, as servers answer with, has as this field of each."""
-    entries = objects(listed.get(among)) if isinstance(listed, dict) else []
-    return [entry[field] for entry in entries if isinstance(entry.get(field), str)]
+    return [entry[field] for entry in objects(as_object(listed).get(among)) if isinstance(entry.get(field), str)]

@@ -5,12 +5,14 @@ resumes behind a number gets events of that claim or none (docs/adr/0084).
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jobfarm_worker.handlers import chunks
-from jobfarm_worker.handlers.responses_request import left_out
+from jobfarm_worker.handlers.responses_request import chat_request, left_out, with_context
+from jobfarm_worker.job import Job
 
 EVENTS_OF_A_CLAIM: Final = 1_000_000  # more than the 50 MB of output hold that an attempt may write
 # What a response repeats of its request, and what it says where that is silent.
@@ -43,6 +45,12 @@ class _Item:
     arguments: chunks.GrowingText = field(default_factory=chunks.GrowingText)
 
 
+def of_job(job: Job) -> dict[str, int]:
+    """What a response is made with, beside its request."""
+    now = int(time.time())  # noqa: TID251 (as a model server says when it answered)
+    return {"job_id": job.id, "fence": job.fence, "now": now}
+
+
 class _Numbered(chunks.Streamed):
     def __init__(self, body: Mapping[str, Any], *, job_id: int, fence: int, now: int) -> None:
         self._next = max(fence - 1, 0) * EVENTS_OF_A_CLAIM
@@ -69,6 +77,12 @@ class _Numbered(chunks.Streamed):
         return answer
 
 
+def as_chat(job: Job, body: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[], "MappedResponse"]]:
+    """The chat to ask for in place of this response, and what makes the response of its chunks. Raises Failed, for
+    good."""
+    return chat_request(with_context(job.payload, body)), lambda: MappedResponse(body, **of_job(job))
+
+
 class MappedResponse(_Numbered):
     """A response from the chunks of a chat. Its first choice is the response; others are left out."""
 
@@ -81,16 +95,12 @@ class MappedResponse(_Numbered):
         self._finish_reason = ""
         self._has_begun = False
 
-    @property
-    def is_finished(self) -> bool:  # type: ignore[override]
-        return bool(self._finish_reason)
-
     def lines(self, chunk: Mapping[str, Any]) -> list[str]:
         return [chunks.line(event) for event in self._events(chunk)]
 
     def supply_finish(self) -> list[str]:
         """The server said that this is all, and not why: no events, since a response says nothing of it."""
-        self._finish_reason = "stop"
+        self._finish_reason, self.is_finished = "stop", True
         self._notes.append(chunks.FINISH_SUPPLIED)
         return []
 
@@ -100,10 +110,8 @@ class MappedResponse(_Numbered):
 
     def take_whole(self, completion: Mapping[str, Any]) -> None:
         choices = [chunks.as_delta(choice) for choice in chunks.objects(completion.get("choices"))]
-        for _ in self._events({**completion, "choices": choices}):
-            pass
-        for _ in self._last_events():
-            pass
+        self.lines({**completion, "choices": choices})
+        self.closing()
 
     def _events(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
         if not self._has_begun:
@@ -113,10 +121,11 @@ class MappedResponse(_Numbered):
             yield self._whole("response.in_progress")
         if (counted := chunks.usage_of(chunk)) is not None:
             self.response["usage"] = _usage(counted)
-        for choice in chunk.get("choices") or ():
-            if isinstance(choice, dict) and not choice.get("index"):
+        for choice in chunks.objects(chunk.get("choices")):
+            if not choice.get("index"):
                 yield from self._delta(chunks.as_object(choice.get("delta")))
                 self._finish_reason = choice.get("finish_reason") or self._finish_reason
+                self.is_finished = bool(self._finish_reason)
                 self.has_token = self.has_token or self.is_finished
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[Event]:
@@ -124,9 +133,8 @@ class MappedResponse(_Numbered):
         yield from self._text("reasoning_text", delta.get("reasoning_content") or delta.get("reasoning"))
         yield from self._text("output_text", delta.get("content"))
         yield from self._text("refusal", delta.get("refusal"))
-        for call in delta.get("tool_calls") or ():
-            if isinstance(call, dict):
-                yield from self._call(call)
+        for call in chunks.objects(delta.get("tool_calls")):
+            yield from self._call(call)
 
     def _text(self, kind: str, text: Any) -> Iterator[Event]:
         if not text or not isinstance(text, str):

@@ -27,13 +27,19 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import httpx
 
-from jobfarm_client.wire import Blocks
+from jobfarm_client.wire import Blocks, object_in
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.options import VERSION
 
 ANSWER_S = 600.0  # a model that is being loaded sends nothing for minutes
 CONNECT_S = 30.0
 LONGEST_TEXT = 500  # characters of an error that is no JSON
+DELAYS_S = (1.0, 10.0, 20.0)  # before a call is sent again
+JITTER_S = 0.1
+LONGEST_WAIT_S = 120.0
+AGAIN = frozenset({408, 409, 429})
+T = TypeVar("T")
+_RNG = random.SystemRandom()
 log = logging.getLogger("jobfarm_worker")
 
 
@@ -49,7 +55,7 @@ class StatusError(ServerError):
         super().__init__(f"{status}: {text[:LONGEST_TEXT]}")
         self.status = status
         self.headers = headers
-        self.body = _object(text)
+        self.body = object_in(text)
         """The body, if it is a JSON object."""
         self.message = _message(self.body) or text[:LONGEST_TEXT]
 
@@ -61,9 +67,12 @@ class UnansweredError(ServerError):
 class BrokenStreamError(ServerError):
     """The answer broke off before the model said that it had finished."""
 
+    status = 502  # an error in mid-stream has none
+
     def __init__(self, why: str, *, body: dict[str, Any] | None = None) -> None:
         """`body` is the server's own error, if it is in Anthropic's form, which has a type."""
-        super().__init__(f"{self.__doc__} {why}".strip())
+        self.message = f"{self.__doc__} {why}".strip()
+        super().__init__(self.message)
         self.body = body
 
 
@@ -106,7 +115,7 @@ class Answer:
     @property
     def is_error(self) -> bool:
         """Whether it says that the call failed, whatever its status."""
-        return bool((_object(self.text) or {}).get("error"))
+        return bool((object_in(self.text) or {}).get("error"))
 
 
 class Connection:
@@ -116,10 +125,6 @@ class Connection:
         self._proxy = proxy
         self.is_complete = False
         """Whether the latest stream ended with [DONE], and did not just end."""
-
-    async def get(self, path: str) -> Any:
-        """The JSON at this address. Raises what `post` raises, and ValueError where it is none."""
-        return (await self.fetch(path)).json()
 
     async def fetch(self, path: str) -> Answer:
         """What stands at this address. Raises what `post` raises."""
@@ -262,14 +267,6 @@ def refuse_error(chunk: dict[str, Any]) -> None:
         raise BrokenStreamError(why, body=chunk if is_typed else None)
 
 
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def _message(body: Mapping[str, Any] | None) -> str:
     """The sentence in an error: where OpenAI has it, or as servers beside it do."""
     error = (body or {}).get("error")
@@ -287,14 +284,6 @@ def _form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _form_fields(each, f"{name}[]")
     elif value is not None:
         yield name, value if isinstance(value, str) else json.dumps(value)
-
-
-DELAYS_S = (1.0, 10.0, 20.0)
-JITTER_S = 0.1
-LONGEST_WAIT_S = 120.0
-AGAIN = frozenset({408, 409, 429})
-T = TypeVar("T")
-_RNG = random.SystemRandom()
 
 
 def is_worth_retrying(error: Exception) -> bool:
@@ -320,9 +309,11 @@ async def retried(
     may_retry: Callable[[], bool] = lambda: True,
     delays_s: Sequence[float] = DELAYS_S,
 ) -> T:
-    """Await `request()`, again after a failure that may pass, while `may_retry` allows it.
+    """Await `request()`, again after 408, 409, 429, 5xx and lost connections, while `may_retry` allows it.
 
-    Raises Failed with the last error; it is retryable for the farm exactly when it may pass.
+    A server that sends `x-should-retry` decides for itself; one that sends `retry-after` or `retry-after-ms` is given
+    that long, up to two minutes: a longer wait is the farm's, which has the slot for another job meanwhile. Raises
+    Failed with the last error; it is retryable for the farm exactly when it may pass.
     """
     delays = iter(delays_s)
     while True:
@@ -333,22 +324,13 @@ async def retried(
             delay_s = next(delays, None)
             if not passing or delay_s is None or not may_retry():
                 raise Failed(sentence(error), retryable=passing) from error
-            delay_s = _requested_wait_s(error) or delay_s
+            if isinstance(error, StatusError):
+                now = datetime.now(UTC)  # noqa: TID251 (the edge to the model server: nobody above knows of its dates)
+                delay_s = retry_after_s(error.headers, now=now) or delay_s
             if delay_s > LONGEST_WAIT_S:
-                raise Failed(_too_long(error, delay_s)) from error
+                asks = f"It asks to wait {delay_s:.0f} s, longer than the {LONGEST_WAIT_S:.0f} s that a worker waits."
+                raise Failed(f"{sentence(error)} {asks}") from error
         await asyncio.sleep(delay_s + _RNG.uniform(0, JITTER_S))
-
-
-def _requested_wait_s(error: Exception) -> float | None:
-    if not isinstance(error, StatusError):
-        return None
-    now = datetime.now(UTC)  # noqa: TID251 (the edge to the model server: nobody above knows of its dates)
-    return retry_after_s(error.headers, now=now)
-
-
-def _too_long(error: Exception, delay_s: float) -> str:
-    reason = f"It asks to wait {delay_s:.0f} s, longer than the {LONGEST_WAIT_S:.0f} s that a worker waits."
-    return f"{sentence(error)} {reason}"
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:

@@ -32,18 +32,15 @@ class Command(BaseCommand):
         parser.add_argument("--backend", default="default", help="alias of the backend in TASKS (default)")
         parser.add_argument("--concurrency", type=int, default=1, metavar="N", help="tasks at a time (1)")
         parser.add_argument("--queues", metavar="A,B", help="take tasks of these queues of the farm only")
-        parser.add_argument(
-            "--label",
-            action="append",
-            default=[],
-            metavar="LABEL=VALUE",
-            help="what tasks may require of this machine, as vram=24 or region=home; may be repeated",
-        )
+        label = "what tasks may require of this machine, as vram=24 or region=home; may be repeated"
+        parser.add_argument("--label", action="append", default=[], metavar="LABEL=VALUE", help=label)
         parser.add_argument("--key-file", metavar="FILE", help="file with the worker's key, alone (or JOBFARM_KEY)")
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until a signal; a CommandError with a sentence when the farm refuses this worker."""
-        backend = _backend(options["backend"])
+        backend = interface.task_backends[options["backend"]]
+        if not isinstance(backend, FarmBackend):
+            raise CommandError(f"TASKS[{options['backend']!r}] is not a FarmBackend.")
         logging.getLogger("jobfarm_worker").setLevel(logging.INFO)
         stop = threading.Event()
         sending = threading.Thread(target=_keep_sending, args=[backend, stop], daemon=True)
@@ -66,13 +63,6 @@ def _keep_sending(backend: FarmBackend, stop: threading.Event) -> None:
             outbox.log.exception("tasks that wait for the farm could not be sent")
         finally:
             connections.close_all()
-
-
-def _backend(alias: str) -> FarmBackend:
-    backend = interface.task_backends[alias]
-    if not isinstance(backend, FarmBackend):
-        raise CommandError(f"TASKS[{alias!r}] is not a FarmBackend.")
-    return backend
 
 
 def _worker(backend: FarmBackend, options: dict[str, Any]) -> Worker:
@@ -115,7 +105,9 @@ def _run(job: Job, alias: str) -> Any:
         if job.attempt >= (job.max_attempts or 1):
             interface.task_finished.send_robust(FarmBackend, task_result=_failed(started, error))
         raise Failed(report(error, traceback.format_exc())) from error
-    interface.task_finished.send_robust(FarmBackend, task_result=_succeeded(started, value))
+    result = replace(started, status=interface.TaskResultStatus.SUCCESSFUL, finished_at=timezone.now())
+    object.__setattr__(result, "_return_value", value)
+    interface.task_finished.send_robust(FarmBackend, task_result=result)
     return value
 
 
@@ -133,12 +125,6 @@ def _result(job: Job, task: interface.AnyTask) -> interface.AnyResult:
         enqueued_at=None, started_at=now, last_attempted_at=now, finished_at=None, errors=[],
         worker_ids=[socket.gethostname()] * job.attempt,
     )  # fmt: skip
-
-
-def _succeeded(started: interface.AnyResult, value: Any) -> interface.AnyResult:
-    result = replace(started, status=interface.TaskResultStatus.SUCCESSFUL, finished_at=timezone.now())
-    object.__setattr__(result, "_return_value", value)
-    return result
 
 
 def _failed(started: interface.AnyResult, error: Exception) -> interface.AnyResult:
