@@ -16,7 +16,7 @@ from jobfarm_worker import protocol
 from jobfarm_worker.errors import Failed, JobStopped, Refused, Unreachable
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.outbox import Outbox
-from jobfarm_worker.protocol import ClaimedJob, InputFile
+from jobfarm_worker.protocol import Call, ClaimedJob, InputFile
 
 LOOK_S = 0.2  # how often a plain function that waits looks whether its job was stopped
 MOST_CUTS = 10  # downloads in a row that broke off without a new byte: then the file is broken, and not the network
@@ -90,7 +90,9 @@ class Asking:
             raise Failed(f"{sentence}: {refusal}", retryable=False) from refusal
 
     async def _submit(self, position: int, work: Mapping[str, Any]) -> Child:
-        call = protocol.submit(self.claimed, position=position, work=work)
+        # The same position again is the same job.
+        body = {"lease": self.claimed.lease, "position": position, **work}
+        call = Call(verb="submit", job=self.claimed.id, body=body)
         answer: Mapping[str, Any] = {}
         try:
             answer = await self.farm.insist(call, heartbeat_s=self.claimed.heartbeat_s)

@@ -284,4 +284,5 @@ async def give_back(claimed: ClaimedJob, *, farm: Farm) -> None:
 async def unclaim(jobs: Sequence[ClaimedJob], *, farm: Farm) -> None:
     """Give back jobs that were not begun; raises Unauthorized. What the farm refuses goes back by itself."""
     with contextlib.suppress(Refused):
-        await farm.insist(protocol.unclaim(jobs), heartbeat_s=min(job.heartbeat_s for job in jobs))
+        call = Call(verb="unclaim", body={"jobs": [{"id": job.id, "lease": job.lease} for job in jobs]})
+        await farm.insist(call, heartbeat_s=min(job.heartbeat_s for job in jobs))

@@ -11,11 +11,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobfarm_worker import protocol
 from jobfarm_worker.errors import Refused, WrongServer
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.options import VERSION, Options
+from jobfarm_worker.protocol import Call, storable
 from jobfarm_worker.running import Handlers
 from jobfarm_worker.tasks import first
 
@@ -45,7 +45,7 @@ def gathered(handlers: Sequence[str], options: Options) -> dict[str, Any]:
 
 
 def _announced(models: Sequence[str]) -> list[str]:
-    return [name for name in map(protocol.storable, models) if 0 < len(name) <= _LONGEST_MODEL][:_MOST_MODELS]
+    return [name for name in map(storable, models) if 0 < len(name) <= _LONGEST_MODEL][:_MOST_MODELS]
 
 
 def gpus() -> list[dict[str, Any]]:
@@ -126,6 +126,6 @@ class Introduction:
 
     async def _say(self, fields: Mapping[str, Any]) -> None:
         try:
-            await self._farm.insist(protocol.hello(fields), heartbeat_s=self._farm.heartbeat_s)
+            await self._farm.insist(Call(verb="hello", body=fields), heartbeat_s=self._farm.heartbeat_s)
         except (Refused, WrongServer) as error:
             log.debug("the farm does not take what this worker says of itself: %s", error)

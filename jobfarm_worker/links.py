@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from jobfarm_client import wire
 from jobfarm_client.errors import refusal
 from jobfarm_client.transport import Awaited, Options, Request, unreachable
-from jobfarm_worker import protocol
+from jobfarm_client.wire import object_in
 from jobfarm_worker.errors import Unauthorized, Unreachable, WorkerError
 from jobfarm_worker.outbox import File
 from jobfarm_worker.protocol import Call, ClaimedJob
@@ -161,10 +161,13 @@ class SocketLink:
     async def _read(self) -> None:
         try:
             while True:
-                self._take(protocol.parsed(await self._connection.recv()))
+                message = object_in(await self._connection.recv())
+                if message is None:
+                    raise Unreachable("The answer is not a JSON object, so it did not come from a job farm.")
+                self._take(message)
         except ConnectionClosed as error:
             self._ending = _lost(error)
-        except Unreachable as error:  # its message cannot be parsed
+        except Unreachable as error:
             self._ending = error
         finally:
             for answer in self._waiting.values():

@@ -1,6 +1,5 @@
 """The words of the worker protocol: one call, sent over HTTP or over the WebSocket, and one claimed job."""
 
-import json
 import math
 import uuid
 from collections.abc import Mapping, Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jobfarm_client.errors import Refused, Unreachable, refusal
-from jobfarm_client.wire import dumps, object_in
+from jobfarm_client.wire import dumps
 
 DEFAULT_HEARTBEAT_S = 20.0
 SHORTEST_HEARTBEAT_S = 0.05
@@ -125,7 +124,7 @@ class JobResult:
     result: Any = None
     error: str = ""
     retryable: bool = True
-    wait: "Wait | None" = None
+    wait: Wait | None = None
     size: int = field(default=0, compare=False)  # bytes of the result or the error
     ran_s: float | None = None  # where the farm wants to know
 
@@ -134,14 +133,12 @@ class JobResult:
         return not self.success and self.wait is None
 
     def fields(self) -> dict[str, Any]:
-        return self._ending() if self.ran_s is None else {**self._ending(), "ran_s": self.ran_s}
-
-    def _ending(self) -> dict[str, Any]:
+        ran = {} if self.ran_s is None else {"ran_s": self.ran_s}
         if self.success:
-            return {"outcome": "success", "result": self.result}
+            return {"outcome": "success", "result": self.result, **ran}
         if self.wait is not None:
-            return {"outcome": "suspended", "wait": self.wait.fields}
-        return {"outcome": "failed", "error": self.error, "retryable": self.retryable}
+            return {"outcome": "suspended", "wait": self.wait.fields, **ran}
+        return {"outcome": "failed", "error": self.error, "retryable": self.retryable, **ran}
 
 
 def storable(text: str) -> str:
@@ -155,14 +152,6 @@ def size_of_json(value: Any) -> int:
         return len(dumps(value).encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"The handler returned something that is not JSON: {error}") from error
-
-
-def parsed(text: str | bytes) -> dict[str, Any]:
-    """The JSON object in an answer; raises Unreachable when it is something else (a proxy's page)."""
-    value = object_in(text)
-    if value is None:
-        raise Unreachable("The answer is not a JSON object, so it did not come from a job farm.")
-    return value
 
 
 def claimed_jobs(answer: Mapping[str, Any]) -> list[ClaimedJob]:
@@ -240,10 +229,6 @@ def claim(*, queues: Sequence[str] | None, limit: int) -> Call:
     return Call(verb="claim", body={**named, "limit": limit, "request_id": _request_id()})
 
 
-def hello(facts: Mapping[str, Any]) -> Call:
-    return Call(verb="hello", body=facts)
-
-
 def waiting(call: Call, *, seconds: float) -> Call:
     """The same claim, to be answered only when there is a job, or after so long."""
     return replace(call, body={**call.body, "wait": seconds})
@@ -268,26 +253,11 @@ def heartbeat(beats: Sequence[tuple[ClaimedJob, Mapping[str, Any]]]) -> Call:
     return Call(verb="heartbeat_many", body={"jobs": [{"id": claimed.id, **body} for claimed, body in beats]})
 
 
-def checkpoint(claimed: ClaimedJob, text: str) -> Call:
-    """Keep this for whoever has the job next: the JSON text of the call's fields."""
-    return Call(verb="checkpoint", job=claimed.id, body={"lease": claimed.lease, **json.loads(text)})
-
-
-def submit(claimed: ClaimedJob, *, position: int, work: Mapping[str, Any]) -> Call:
-    """Submit a job for this one; the same position again is the same job."""
-    return Call(verb="submit", job=claimed.id, body={"lease": claimed.lease, "position": position, **work})
-
-
 def verdicts(entries: Any, count: int) -> list[Refused | None]:
     """What the answer to a call about several jobs says of each: None where the farm did as it was asked."""
     if not isinstance(entries, list) or len(entries) != count:
         return [None] * count
     return [refusal(status=409, data=each) if isinstance(each, dict) and "error" in each else None for each in entries]
-
-
-def unclaim(jobs: Sequence[ClaimedJob]) -> Call:
-    """Give back jobs that were not begun and that no call has named."""
-    return Call(verb="unclaim", body={"jobs": [{"id": job.id, "lease": job.lease} for job in jobs]})
 
 
 def _request_id() -> str:

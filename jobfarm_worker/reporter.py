@@ -1,10 +1,10 @@
 """Sends what one handler writes: its text, its files and its checkpoints beside it, each in order."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from jobfarm_worker import protocol
 from jobfarm_worker.errors import Failed, Refused
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.heartbeats import GAP_S
@@ -113,7 +113,8 @@ class Reporter:
 
     async def _send_checkpoints(self) -> None:
         while (text := self._outbox.checkpoint) is not None:
-            call = protocol.checkpoint(self._claimed, text)
+            body = {"lease": self._claimed.lease, **json.loads(text)}
+            call = Call(verb="checkpoint", job=self._claimed.id, body=body)
             await self._sent(self._farm.insist(call, heartbeat_s=self._claimed.heartbeat_s), subject="the checkpoint")
             self._outbox.kept(text)
             await first(self._hurry.wait(), timeout_s=GAP_S)

@@ -146,6 +146,17 @@ def refused(status: int, body: dict[str, Any], *, message: str, retryable: bool)
     return Failed(sentence if len(text) > LONGEST_REFUSAL else f"{sentence}\n{text}", retryable=retryable)
 
 
+def unsupported(param: str, why: str) -> Failed:
+    """The refusal of a field, in OpenAI's form; for good."""
+    return invalid(f"{param}: {why}", param=param, code="unsupported_value")
+
+
+def invalid(message: str, *, code: str, status: int = 400, param: str | None = None) -> Failed:
+    """The refusal of a call that makes no sense, in OpenAI's form; for good."""
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    return refused(status, {"error": error}, message=message, retryable=False)
+
+
 def _pictures(answer: dict[str, Any]) -> Iterator[bytes]:
     for entry in objects(answer.get("data")):
         if isinstance(entry.get("b64_json"), str):

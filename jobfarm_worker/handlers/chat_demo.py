@@ -118,8 +118,8 @@ class Demonstrator:
             if path == "messages/count_tokens":
                 return {"input_tokens": estimated(body)}
         except Failed as failed:
-            raise _refusal(400, str(failed), code="invalid_value") from failed
-        raise _refusal(404, f"The demonstrator has no {path}.", code="unknown_url")
+            raise calls.invalid(str(failed), code="invalid_value") from failed
+        raise calls.invalid(f"The demonstrator has no {path}.", code="unknown_url", status=404)
 
     async def _chat(self, job: Job, path: str, chat: dict[str, Any], answer: Streamed) -> Any:
         for chunk in _chunks(chat, job_id=job.id):
@@ -168,8 +168,3 @@ def _chunks(body: dict[str, Any], *, job_id: int) -> Iterator[dict[str, Any]]:
 
 def _now() -> int:
     return int(time.time())  # noqa: TID251 (as a model server says when it answered)
-
-
-def _refusal(status: int, message: str, *, code: str) -> Exception:
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-    return calls.refused(status, {"error": error}, message=message, retryable=False)

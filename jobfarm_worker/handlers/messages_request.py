@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from jobfarm_worker.handlers.calls import unsupported
 from jobfarm_worker.handlers.chunks import as_object, objects
-from jobfarm_worker.handlers.responses_request import unsupported
 
 Fields = Mapping[str, Any]
 Notes = list[str]

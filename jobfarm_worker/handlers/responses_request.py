@@ -8,8 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import calls
+from jobfarm_worker.handlers.calls import unsupported
 from jobfarm_worker.handlers.chunks import objects
 
 PASSED: Final = (
@@ -26,13 +25,6 @@ REFUSED: Final = {"prompt": "the model server has no prompts of yours"}
 _FUNCTION: Final = ("name", "description", "parameters", "strict")
 _NOTHING: Final[tuple[Any, ...]] = (None, [], {}, 0, "disabled", "none")
 _ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
-
-
-def unsupported(param: str, why: str) -> Failed:
-    """The refusal of a field, in OpenAI's form; for good."""
-    message = f"{param}: {why}"
-    error = {"message": message, "type": "invalid_request_error", "param": param, "code": "unsupported_value"}
-    return calls.refused(400, {"error": error}, message=message, retryable=False)
 
 
 def items_of(value: Any) -> list[Any]:
