@@ -4,10 +4,10 @@ import asyncio
 import contextvars
 
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.held import HeldJob
 from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.protocol import JobResult
+from jobfarm_worker.reports import Heartbeats
 from jobfarm_worker.tasks import Tasks, Threads
 
 

@@ -13,12 +13,11 @@ from jobfarm_worker import observing, protocol
 from jobfarm_worker.asking import Asking
 from jobfarm_worker.errors import LOST, Failed, Refused, WorkerError
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.job import Job
 from jobfarm_worker.observing import Ending, Scoreboard
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import Call, ClaimedJob, JobResult
-from jobfarm_worker.reporter import Reporter
+from jobfarm_worker.reports import Heartbeats, Reporter
 from jobfarm_worker.running import Handler, failure, is_async, perform, perform_async
 from jobfarm_worker.tasks import Tasks, Threads
 
@@ -262,10 +261,7 @@ class HeldJob:
 
     def _reporting(self) -> Reporter:
         if self._reporter is None:
-            self._reporter = Reporter(
-                self.claimed, farm=self._holder.farm, outbox=self._outbox, tasks=self._holder.tasks, on_lost=self.stop,
-                on_named=functools.partial(self._holder.heartbeats.named, self._lease),
-            )  # fmt: skip
+            self._reporter = Reporter(self._lease, self._holder.heartbeats)
         return self._reporter
 
     def _say(self, level: int, message: str, *arguments: object) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims, Intake, Prefetching
 from jobfarm_worker.errors import LOST, Refused, Unauthorized, WorkerError
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.held import HeldJob, give_back, unclaim
 from jobfarm_worker.introduction import Introduction
 from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.options import Options
 from jobfarm_worker.protocol import ClaimedJob, JobResult
+from jobfarm_worker.reports import Heartbeats
 from jobfarm_worker.results import SMALL, Entry, Results
 from jobfarm_worker.running import Handlers, failure
 from jobfarm_worker.tasks import Tasks, Threads, first

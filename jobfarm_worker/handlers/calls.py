@@ -167,11 +167,9 @@ def _pictures(answer: dict[str, Any]) -> Iterator[bytes]:
 def encoded(answer: Any, body: Mapping[str, Any]) -> Any:
     """The answer with its vectors as `encoding_format` says: lists of numbers, or these as floats in base64."""
     wanted = body.get("encoding_format") or "float"
-    change = {"base64": _encoded, "float": _decoded}.get(str(wanted))
-    if change is None or not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
-        return answer
-    for entry in objects(answer["data"]):
-        entry["embedding"] = change(entry.get("embedding"))
+    if (change := {"base64": _encoded, "float": _decoded}.get(str(wanted))) is not None:
+        for entry in objects(as_object(answer).get("data")):
+            entry["embedding"] = change(entry.get("embedding"))
     return answer
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Failed, Job, Worker, heartbeats, outbox
+from jobfarm_worker import Failed, Job, Worker, outbox, reports
 from tests.unprintable import Unprintable
 from tests.worker.unit.outside import FarmServer, SayNo, until, working
 
@@ -317,7 +317,7 @@ class TestHeartbeat:
         self, farm: FarmServer, worker: Worker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for pause in ("FIRST_REPORT_S", "CONFIRM_S"):
-            monkeypatch.setattr(heartbeats, pause, 2.0)  # a busy machine takes its time
+            monkeypatch.setattr(reports, pause, 2.0)  # a busy machine takes its time
         before: list[Any] = []
 
         @worker.handler("write")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from jobfarm_worker import Job, Worker, heartbeats
+from jobfarm_worker import Job, Worker, reports
 from tests.worker.unit.outside import KEY, FarmServer, SayNo, until, working
 
 
@@ -210,7 +210,7 @@ class TestConfirmation:
     async def test_of_such_a_job_is_sent_at_once(
         self, farm: FarmServer, worker: Worker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(heartbeats, "CONFIRM_S", 60.0)  # or after a heartbeat interval, which is 20 s
+        monkeypatch.setattr(reports, "CONFIRM_S", 60.0)  # or after a heartbeat interval, which is 20 s
         worker.handler("pay")(lambda _job: "paid")
 
         async with working(worker):

@@ -1,22 +1,25 @@
-"""Heartbeats of all the jobs that a worker holds: what is due together goes by one call."""
+"""What the farm hears of held jobs: heartbeats, of which what is due together goes by one call; and of each that writes
+something its text, its files and its checkpoints beside it, each in order."""
 
 import asyncio
+import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jobfarm_client.backoff import Backoff
 from jobfarm_worker import protocol
-from jobfarm_worker.errors import Refused, Unreachable
+from jobfarm_worker.errors import Failed, Refused, Unreachable
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.outbox import Outbox, Progress
-from jobfarm_worker.protocol import ClaimedJob
-from jobfarm_worker.tasks import Tasks
+from jobfarm_worker.protocol import Call, ClaimedJob
+from jobfarm_worker.tasks import Tasks, first
 
 GAP_S = 0.2  # at most five reports of progress a second
 CONFIRM_S = 0.2  # a job that ends within this, or writes something, needs no heartbeat to confirm its lease
 FIRST_REPORT_S = CONFIRM_S  # until the first report of progress, which most short jobs then need not make
+CHECKPOINT = "checkpoint"
 log = logging.getLogger("jobfarm_worker")
 
 
@@ -43,8 +46,8 @@ class Heartbeats:
     """
 
     def __init__(self, farm: Farm, *, tasks: Tasks) -> None:
-        self._farm = farm
-        self._tasks = tasks
+        self.farm = farm
+        self.tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._leases: set[Lease] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -103,7 +106,7 @@ class Heartbeats:
             for lease in due:
                 lease.is_under_way = True
             for batch in [due] if self._goes_together else [[lease] for lease in due]:
-                self._tasks.start(self._beat(batch))
+                self.tasks.start(self._beat(batch))
         if later := [lease.due_s for lease in waiting if not lease.is_under_way]:
             self._look_at(min(later))
 
@@ -126,7 +129,7 @@ class Heartbeats:
     ) -> Sequence[Refused | Unreachable | None]:
         bodies = [_body(lease, sent) for lease, sent in zip(leases, progress, strict=True)]
         call = protocol.heartbeat([(lease.claimed, body) for lease, body in zip(leases, bodies, strict=True)])
-        answer = await self._farm.call(call, heartbeat_s=min(lease.claimed.heartbeat_s for lease in leases))
+        answer = await self.farm.call(call, heartbeat_s=min(lease.claimed.heartbeat_s for lease in leases))
         return protocol.verdicts(answer.get("jobs"), len(leases))
 
     def _answered(self, lease: Lease, sent: Progress | None, error: Refused | Unreachable | None) -> None:
@@ -136,7 +139,7 @@ class Heartbeats:
             if sent is not None:
                 lease.outbox.give_back(sent)
             longest_s = protocol.longest_pause_s(lease.claimed.heartbeat_s)
-            lease.backoff = lease.backoff or Backoff(rng=self._farm.rng, cap_s=longest_s)
+            lease.backoff = lease.backoff or Backoff(rng=self.farm.rng, cap_s=longest_s)
             lease.due_s = now_s + lease.backoff.failed()
         else:
             lease.backoff, lease.not_before_s = None, now_s + GAP_S
@@ -169,3 +172,111 @@ def _may_go_along(lease: Lease, now_s: float) -> bool:
 def _body(lease: Lease, progress: Progress | None) -> dict[str, Any]:
     fields = {"progress": progress.fraction, "detail": progress.detail} if progress else {}
     return {"lease": lease.claimed.lease, **{name: value for name, value in fields.items() if value is not None}}
+
+
+class Reporter:
+    """The sending side of one held job that writes something."""
+
+    def __init__(self, lease: Lease, heartbeats: Heartbeats) -> None:
+        self._lease = lease
+        self._claimed = lease.claimed
+        self._outbox = lease.outbox
+        self._heartbeats = heartbeats
+        self._farm = heartbeats.farm
+        self._seq = 0
+        self._trouble = ""
+        self._is_over = False
+        self._flushing: asyncio.TimerHandle | None = None
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._hurry = asyncio.Event()
+
+    def end(self) -> None:
+        """Send nothing more of this job, and give up what is under way, but for a checkpoint: it may arrive all the
+        same, and must not do so after the next one."""
+        self._is_over = True
+        if self._flushing is not None:
+            self._flushing.cancel()
+        for name, task in self._sending.items():
+            if name != CHECKPOINT:
+                task.cancel()
+
+    def wake(self) -> None:
+        """There may be something in the outbox (call on the loop's thread)."""
+        if self._outbox.has_due_text:
+            self._send("text", self._send_texts)
+        if self._outbox.has_files:
+            self._send("files", self._send_files)
+        if self._outbox.checkpoint is not None:
+            self._send(CHECKPOINT, self._send_checkpoints)
+        self._flush_in_time()
+
+    async def confirmed(self) -> None:
+        """Wait until the farm has all due text, every file and the checkpoint; raises Failed when it refused one for
+        good."""
+        self._hurry.set()
+        self.wake()
+        while sending := [task for task in self._sending.values() if not task.done()]:
+            await asyncio.wait(sending)
+        self._hurry.clear()
+        if self._trouble:
+            raise Failed(self._trouble, retryable=False)
+
+    async def last_checkpoint(self) -> None:
+        """Wait until the farm has the latest checkpoint, also once this has ended."""
+        self._hurry.set()
+        if (sending := self._sending.get(CHECKPOINT)) is not None:
+            await asyncio.wait([sending])
+        await self._send_checkpoints()
+
+    def _send(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if not self._is_over and (name not in self._sending or self._sending[name].done()):
+            self._sending[name] = self._heartbeats.tasks.start(work())
+
+    def _flush_in_time(self) -> None:
+        """See to it that text which the flush rule leaves lying is sent a second after it was written."""
+        if self._flushing is None and not self._is_over and (due_in_s := self._outbox.due_in_s) is not None:
+            self._flushing = asyncio.get_running_loop().call_later(due_in_s, self._flush_aged)
+
+    def _flush_aged(self) -> None:
+        self._flushing = None
+        due_in_s = self._outbox.due_in_s
+        if due_in_s is not None and due_in_s <= 0:
+            self._outbox.flush()
+        else:  # what was old has gone, and younger text lies there
+            self._flush_in_time()
+
+    async def _send_texts(self) -> None:
+        lease = self._claimed.lease
+        while text := self._outbox.take_text():
+            if self._trouble or self._outbox.stopped:
+                continue
+            call = Call(verb="output", job=self._claimed.id, body={"lease": lease, "seq": self._seq, "text": text})
+            await self._sent(self._farm.insist(call, heartbeat_s=self._claimed.heartbeat_s), subject="output")
+            self._seq += 1
+
+    async def _send_files(self) -> None:
+        while (file := self._outbox.take_file()) is not None:
+            if not self._outbox.stopped:
+                await self._sent(self._farm.put(file, claimed=self._claimed), subject=f"the file {file.name}")
+
+    async def _send_checkpoints(self) -> None:
+        while (text := self._outbox.checkpoint) is not None:
+            body = {"lease": self._claimed.lease, **json.loads(text)}
+            call = Call(verb="checkpoint", job=self._claimed.id, body=body)
+            await self._sent(self._farm.insist(call, heartbeat_s=self._claimed.heartbeat_s), subject="the checkpoint")
+            self._outbox.kept(text)
+            await first(self._hurry.wait(), timeout_s=GAP_S)
+
+    async def _sent(self, sending: Awaitable[object], *, subject: str) -> None:
+        """Await a call that must arrive. Note the first thing that the farm will never take.
+
+        A gap that expects the piece after this one is none: an answer of ours was lost, the text was not.
+        """
+        self._heartbeats.named(self._lease)
+        try:
+            await sending
+        except Refused as error:
+            if error.is_lease_lost:
+                self._lease.on_lost(error.why_lost)
+            elif error.code != "output_gap" or error.details.get("next_seq") != self._seq + 1:
+                self._trouble = self._trouble or f"The farm refused {subject}: {error}"
