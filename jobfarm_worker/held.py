@@ -123,15 +123,10 @@ class HeldJob:
             self._task = self._holder.tasks.start(self._finish_refused(outcome, error))
 
     def _begin(self) -> None:
-        job = Job(
-            self.claimed,
-            outbox=self._outbox,
-            confirmed=lambda: self._reporting().confirmed(),
-            stopping=self._holder.stopping,
-            asking=Asking(
-                claimed=self.claimed, farm=self._holder.farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop
-            ),
-        )
+        farm, confirmed = self._holder.farm, lambda: self._reporting().confirmed()
+        asking = Asking(claimed=self.claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop)
+        stopping = self._holder.stopping
+        job = Job(self.claimed, outbox=self._outbox, confirmed=confirmed, stopping=stopping, asking=asking)
         context = self._holder.context.copy()  # not of the job that ended
         context.run(observing.log_as, self.claimed)
         context.run(self._span.enter)

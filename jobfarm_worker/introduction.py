@@ -5,7 +5,6 @@ import asyncio
 import logging
 import os
 import platform
-import shutil
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,8 @@ from jobfarm_worker.protocol import Call, storable
 from jobfarm_worker.running import Handlers
 from jobfarm_worker.tasks import first
 
+MODELS_EVERY_S = 60.0  # a model that was loaded or removed is known to the farm so soon
+NO_MODELS_EVERY_S = 5.0  # a server that is being started is asked sooner
 SMI_S = 3.0  # a driver that hangs must not keep the worker from its work
 _MIB = 1024 * 1024
 _MOST_GPUS = 64  # what a farm takes
@@ -26,7 +27,8 @@ _MOST_HANDLERS = 200
 _MOST_MODELS = 500
 _MOST_STUCK = 100
 _LONGEST_MODEL = 200
-_SMI = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+_SMI = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+log = logging.getLogger("jobfarm_worker")
 
 
 def gathered(handlers: Sequence[str], options: Options) -> dict[str, Any]:
@@ -50,11 +52,8 @@ def _announced(models: Sequence[str]) -> list[str]:
 
 def gpus() -> list[dict[str, Any]]:
     """The graphics processors that `nvidia-smi` names; none without it, or when it does not answer in time."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return []
     try:
-        answer = subprocess.run([program, *_SMI], capture_output=True, text=True, timeout=SMI_S, check=True)
+        answer = subprocess.run(_SMI, capture_output=True, text=True, timeout=SMI_S, check=True)
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return []
     return [_gpu(line) for line in answer.stdout.splitlines() if line.strip()][:_MOST_GPUS]
@@ -75,11 +74,6 @@ def _memory_bytes() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
         return None
-
-
-MODELS_EVERY_S = 60.0  # a model that was loaded or removed is known to the farm so soon
-NO_MODELS_EVERY_S = 5.0  # a server that is being started is asked sooner
-log = logging.getLogger("jobfarm_worker")
 
 
 class Introduction:
