@@ -56,7 +56,7 @@ def messages_of(payload: Any) -> list[dict[str, Any]]:
     known = objects(messages)
     if not known or known != messages or not all(isinstance(m.get("role"), str) and m.get("content") for m in known):
         raise Failed('"messages" is a list of {"role": "user", "content": "..."}.', retryable=False)
-    return messages
+    return known
 
 
 def headers_of(payload: Any) -> dict[str, str]:

@@ -44,7 +44,7 @@ class PassedMessage(chunks.Streamed):
             return []
         self._take(event)
         self.has_token = self.has_token or kind in _TOKENS
-        self.is_finished = self.is_finished or kind == "message_stop"
+        self.is_finished = self.is_finished or (kind == "message_stop" and not self.failure)
         return [chunks.line(event)]
 
     def answer(self) -> dict[str, Any]:
