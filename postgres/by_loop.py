@@ -16,7 +16,7 @@ import psycopg
 
 from postgres import connections
 from postgres.backend import trips
-from postgres.backend.posting import LoopConnection
+from postgres.backend.trips import LoopConnection
 from postgres.statements import Params, Row, Statement
 
 logger = logging.getLogger("postgres")

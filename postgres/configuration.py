@@ -1,4 +1,5 @@
-"""The DATABASES entry of the farm, from DATABASE_URL or for the embedded server."""
+"""The DATABASES entry of the farm, from DATABASE_URL or for the embedded server; and in which order several hosts of that
+URL are tried."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -96,6 +97,49 @@ def parse(url: str, *, variable: str = "DATABASE_URL") -> dict[str, Any]:
         parameters.setdefault("target_session_attrs", "read-write")
         parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_OF_SEVERAL_S))
     return parameters
+
+
+# libpq tries several hosts in the order of the URL. After a failover a frozen host that stands first would cost each
+# new connection its whole connect_timeout, and one that came back as a second primary would be chosen: so the one that
+# took writes when this process last connected comes first (docs/adr/0072). By the hosts as the URL has them.
+_last_host: dict[str, tuple[str, str]] = {}
+_PORT = "5432"  # libpq's, where none is named
+_frozen_hosts: set[tuple[str, str]] = set()
+
+
+def hosts_ordered(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The same parameters, with the host first that was remembered for them, and those last that were frozen when
+    somebody last looked. Those with `hostaddr` stay as they are."""
+    last, pairs = _last_host.get(str(parameters.get("host"))), _pairs(parameters)
+    if not {last, *_frozen_hosts}.intersection(pairs) or len(pairs) == 1 or parameters.get("hostaddr"):
+        return dict(parameters)
+    pairs.sort(key=lambda pair: (pair in _frozen_hosts, pair != last))
+    hosts, ports = zip(*pairs, strict=True)
+    return {**parameters, "host": ",".join(hosts), "port": ",".join(ports)}
+
+
+def each_host(parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    addresses = str(parameters.get("hostaddr") or "").split(",")
+    if len(addresses) > 1 or not parameters.get("host"):
+        return [dict(parameters)]
+    return [{**parameters, "host": host, "port": port} for host, port in _pairs(parameters)]
+
+
+def remember_host(hosts: str, *, host: str, port: int | str) -> None:
+    """Of these hosts, as the URL has them, this one took a connection that writes."""
+    _last_host[hosts] = (host, str(port))
+    _frozen_hosts.discard(_last_host[hosts])
+
+
+def avoid_host(*, host: str, port: int | str) -> None:
+    """It is frozen: until it takes a connection again, others are tried before it."""
+    _frozen_hosts.add((host, str(port)))
+
+
+def _pairs(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    hosts = str(parameters.get("host") or "").split(",")
+    ports = [port or _PORT for port in str(parameters.get("port") or "").split(",")]
+    return list(zip(hosts, ports if len(ports) == len(hosts) else ports * len(hosts), strict=False))
 
 
 def _from_url(url: str) -> dict[str, Any]:

@@ -13,10 +13,10 @@ import django.db
 from django.conf import settings
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from postgres import configuration, hosts
+from postgres import configuration
 from postgres.backend import watchdog
 from postgres.backend.base import DatabaseWrapper
-from postgres.backend.posting import WatchedConnection
+from postgres.backend.trips import WatchedConnection
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -44,9 +44,8 @@ def direct_conninfo(using: str = "default") -> str:
     current, pooled = django.db.connections[using].settings_dict["NAME"], os.environ.get("DATABASE_URL")
     if not pooled or current != configuration.parse(pooled)["dbname"]:  # tests' own; else only the pooler calls it so
         direct["dbname"] = current
-    return make_conninfo(
-        **{"connect_timeout": configuration.CONNECT_TIMEOUT_S, **configuration.KEEPALIVE, **hosts.ordered(direct)}
-    )
+    bounds = {"connect_timeout": configuration.CONNECT_TIMEOUT_S, **configuration.KEEPALIVE}
+    return make_conninfo(**{**bounds, **configuration.hosts_ordered(direct)})
 
 
 def listening(*, application_name: str) -> WatchedConnection:

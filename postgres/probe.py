@@ -15,7 +15,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from postgres import connections, descriptors, hosts, statements
+from postgres import configuration, connections, descriptors, statements
 from postgres.errors import PostgresError
 
 WITHIN_S: Final = 1.8  # for /health/ready, which answers within 2 s
@@ -41,7 +41,7 @@ def probe(conninfo: str | None = None, *, within_s: float = WITHIN_S) -> Verdict
     deadline = time.monotonic() + within_s
     parameters = conninfo_to_dict(conninfo or connections.direct_conninfo())
     attempts: list[pq.abc.PGconn] = [
-        pq.PGconn.connect_start(make_conninfo(**one).encode()) for one in hosts.each(parameters)
+        pq.PGconn.connect_start(make_conninfo(**one).encode()) for one in configuration.each_host(parameters)
     ]
     try:
         pgconn = _first_connected(attempts, deadline)

@@ -26,7 +26,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 
-from postgres.backend.posting import PostingCursor
+from postgres.backend.base import PostingCursor
 from scheduling import errors
 from scheduling.domain.states import Kind
 

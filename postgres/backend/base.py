@@ -14,16 +14,14 @@ import psycopg
 from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import NO_DB_ALIAS
-from django.db.backends.postgresql import base, client
+from django.db.backends.postgresql import base, client, operations
 from django.db.backends.postgresql.psycopg_any import get_adapters_template
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from postgres import configuration, deadline, descriptors, embedded, hosts
+from postgres import configuration, deadline, descriptors, embedded
 from postgres.backend import trips, watchdog
-from postgres.backend.moments import MomentLoader
-from postgres.backend.posting import Connection, PostingCursor, WatchedConnection
-from postgres.backend.trips import DatabaseOperations, PreparedCursor
+from postgres.backend.trips import Connection, MomentLoader, WatchedConnection
 from postgres.deadline import at_exit
 
 _DRIVER = ModuleType("psycopg", "psycopg, whose connections can be watched also where there is no pool of them.")
@@ -82,6 +80,52 @@ class Pool(ConnectionPool[Connection]):
             raise
 
 
+class PostingCursor(psycopg.ClientCursor[Any]):
+    """Posts what it executes, and has no results. In a transaction it waits as any other."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> "PostingCursor":  # noqa: ARG002 (psycopg's)
+        assert isinstance(self.connection, Connection)
+        if not self.connection.autocommit:  # the transaction may have to be begun first
+            super().execute(query, params)
+        else:
+            self.connection.post(self.mogrify(query, params))
+        return self
+
+
+class PreparedCursor:
+    """A cursor whose statements go by `together`, for Django to wrap where somebody watches them. No cursor of psycopg
+    prepares anything: after a ROLLBACK it would have the server forget all plans, ours too."""
+
+    rownumber: int | None = None
+
+    def __init__(self, connection: WatchedConnection) -> None:
+        self.connection = connection
+        self._rows: trips.Rows = []
+
+    def execute(self, query: str, params: Mapping[str, Any]) -> "PreparedCursor":
+        [self._rows] = trips.together(self.connection, [(query, params)])
+        self.rownumber = 0
+        return self
+
+    def fetchall(self) -> trips.Rows:
+        return self._rows
+
+    def close(self) -> None:
+        self._rows = []
+
+
+class DatabaseOperations(operations.DatabaseOperations):
+    """Django's, and it knows what a cursor of ours ran: such a cursor keeps no text with the values in it."""
+
+    def last_executed_query(self, cursor: Any, sql: Any, params: Any) -> str:
+        if not isinstance(cursor, PreparedCursor | PostingCursor):
+            return super().last_executed_query(cursor, sql, params)
+        try:
+            return str(self.compose_sql(sql, params))
+        except psycopg.Error:  # a value that has no text form: debugging must not fail what worked
+            return str(sql)
+
+
 class DatabaseClient(client.DatabaseClient):
     """`manage.py dbshell`: Django's, which runs the embedded server's own psql on the embedded server."""
 
@@ -121,7 +165,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         is_new = is_new or pool is None or not pool.get_stats()["pool_available"]
         if is_new and (data := self.settings_dict.get("EMBEDDED")):
             embedded.ensure(Path(data))
-        return hosts.ordered(super().get_connection_params())
+        return configuration.hosts_ordered(super().get_connection_params())
 
     @property
     def pool(self) -> Pool | None:
@@ -162,7 +206,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             return trips.together(self.connection, statements)
 
     def posting_cursor(self) -> CursorWrapper:
-        """A cursor whose statements are sent, and whose end nobody waits for (postgres.backend.posting). Without a pool
+        """A cursor whose statements are sent, and whose end nobody waits for (`Connection.post`). Without a pool
         the connection is psycopg's own, and the cursor is one that waits."""
         self.ensure_connection()
         return self._own_cursor(PostingCursor) if isinstance(self.connection, Connection) else self.cursor()
@@ -202,7 +246,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         its place."""
         named, taken = self.settings_dict["HOST"], connection.info
         if "," in named:
-            hosts.remember(named, host=taken.host, port=taken.port)
+            configuration.remember_host(named, host=taken.host, port=taken.port)
             watchdog.watch(connection)
 
     def _knock(self, parameters: Mapping[str, Any]) -> None:

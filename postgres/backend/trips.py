@@ -1,22 +1,26 @@
-"""Statements kept in files: their values bound, sent together and answered together in one round trip, the BEGIN of
-their transaction with them (docs/adr/0037).
+"""What a connection of the farm does beside psycopg's: it bounds each wait, posts what nobody waits for, and runs the
+statements that are kept in files. Their values are bound, they are sent and answered together in one round trip, and
+the BEGIN of their transaction goes with them (docs/adr/0037).
 
-psycopg's pipeline mode does the same for cursors and costs as much of the processor as a round trip for each. Here is
-what a statement kept in a file needs of libpq's: its parameters bound, its plan kept, its rows as named tuples.
+psycopg's pipeline mode does that for cursors and costs as much of the processor as a round trip for each. Here is what
+a statement kept in a file needs of libpq's: its parameters bound, its plan kept, its rows as named tuples.
 """
 
+import itertools
+import logging
 import re
+import time
 from collections import namedtuple
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 import psycopg
-from django.db.backends.postgresql import operations
-from psycopg import abc, errors, generators
+from psycopg import abc, errors, generators, waiting
 from psycopg.adapt import AdaptersMap, PyFormat, Transformer
 from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.types.array import ListBinaryDumper
@@ -24,8 +28,98 @@ from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import JsonbLoader
 from psycopg.types.numeric import Int8Dumper
 
-from postgres.backend.moments import MomentLoader
-from postgres.backend.posting import LoopConnection, PostingCursor, WatchedConnection
+from postgres import deadline
+
+logger = logging.getLogger("postgres")
+LOOK_EVERY_S: Final = 0.1  # psycopg's: whether a signal came
+
+
+class DeadlinePassed(psycopg.OperationalError):
+    """PostgreSQL's answer timed out: whoever asked waits no longer."""
+
+    def __init__(self) -> None:
+        super().__init__("the answer timed out")
+
+
+class Planned:
+    """What a connection knows of the plans that its server keeps for it (`together`)."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.plans: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
+        """The names of plans, by text and types of parameters. Statements are kept in files: they are few."""
+        self._plan_numbers = itertools.count(1)
+
+    def next_plan(self) -> bytes:
+        """A name for a plan that no other has, not one that could not be made either."""
+        return f"farm_{next(self._plan_numbers)}".encode()
+
+
+class LoopConnection(Planned, psycopg.AsyncConnection[Any]):
+    """psycopg's for event loops, for statements kept in files (postgres.by_loop)."""
+
+
+class WatchedConnection(Planned, psycopg.Connection[Any]):
+    """psycopg's, and it shows since when it waits (postgres.backend.watchdog)."""
+
+    waiting_since = float("inf")  # by time.monotonic()
+
+    def wait(self, gen: abc.PQGen[Any], interval: float = LOOK_EVERY_S, timeout: float | None = None) -> Any:
+        """As psycopg's; within the deadline of this thread, if it has one (postgres.deadline)."""
+        self.waiting_since = since = time.monotonic()
+        within_s = deadline.remaining_s(timeout)
+        try:
+            return super().wait(gen, interval, within_s)
+        except psycopg.OperationalError:
+            if within_s is None or within_s == timeout or time.monotonic() < since + within_s:
+                raise
+            self.close()  # in the middle of an answer that may still come
+            raise DeadlinePassed from None
+        finally:
+            self.waiting_since = float("inf")
+
+
+class Connection(WatchedConnection):
+    """psycopg's, with `post`. Whatever is done with it next fetches the outcome first.
+
+    psycopg leads everything that talks to the server through `wait`; the pool is the only one that looks at the
+    connection's state without it, and calls `settle` before it does (docs/adr/0037).
+    """
+
+    used_at = float("-inf")  # when the pool got it back, by time.monotonic()
+    _owes = False
+
+    def post(self, statement: str) -> None:
+        """Send a statement, or several, without parameters. A failure is logged. It is for connections outside of a
+        transaction. Raises OperationalError when the connection is lost."""
+        with self.lock:
+            self.wait(self._post(statement.encode()))
+
+    def settle(self) -> None:
+        """Fetch the outcome that is still owed, if there is one. Raises nothing: what is lost is found lost later."""
+        if self._owes:
+            self._owes = False
+            try:
+                for result in super().wait(generators.fetch_many(self.pgconn)):
+                    if result.status == ExecStatus.FATAL_ERROR:
+                        _log_failure(result.get_error_message())
+            except psycopg.Error as error:
+                _log_failure(str(error))
+
+    def wait(self, gen: abc.PQGen[Any], interval: float = LOOK_EVERY_S, timeout: float | None = None) -> Any:
+        self.settle()
+        return super().wait(gen, interval, timeout)
+
+    def _post(self, statement: bytes) -> Generator[waiting.Wait, waiting.Ready | int, None]:
+        self.pgconn.send_query(statement)
+        self._owes = True
+        while self.pgconn.flush():
+            yield waiting.Wait.RW
+
+
+def _log_failure(why: str) -> None:
+    logger.warning("A statement that nobody waited for failed: %s", why.partition("\n")[0])
+
 
 Rows = list[Any]
 _Connection = WatchedConnection | LoopConnection
@@ -189,40 +283,6 @@ def _row(*names: bytes) -> Callable[[Sequence[Any]], Any]:
     return cast("Callable[[Sequence[Any]], Any]", kind._make)
 
 
-class PreparedCursor:
-    """A cursor whose statements go by `together`, for Django to wrap where somebody watches them. No cursor of psycopg
-    prepares anything: after a ROLLBACK it would have the server forget all plans, ours too."""
-
-    rownumber: int | None = None
-
-    def __init__(self, connection: WatchedConnection) -> None:
-        self.connection = connection
-        self._rows: Rows = []
-
-    def execute(self, query: str, params: Mapping[str, Any]) -> "PreparedCursor":
-        [self._rows] = together(self.connection, [(query, params)])
-        self.rownumber = 0
-        return self
-
-    def fetchall(self) -> Rows:
-        return self._rows
-
-    def close(self) -> None:
-        self._rows = []
-
-
-class DatabaseOperations(operations.DatabaseOperations):
-    """Django's, and it knows what a cursor of ours ran: such a cursor keeps no text with the values in it."""
-
-    def last_executed_query(self, cursor: Any, sql: Any, params: Any) -> str:
-        if not isinstance(cursor, PreparedCursor | PostingCursor):
-            return super().last_executed_query(cursor, sql, params)
-        try:
-            return str(self.compose_sql(sql, params))
-        except psycopg.Error:  # a value that has no text form: debugging must not fail what worked
-            return str(sql)
-
-
 class Binaries(list[bytes]):
     """A bytea[] that is sent as it is. psycopg sends lists as text: twice the size in hexadecimal digits, which it then
     looks through for what must be quoted, and nothing else of the process runs meanwhile. 20 MB take 0.04 s like this,
@@ -253,3 +313,28 @@ def _adapters(connection: psycopg.BaseConnection[Any]) -> AdaptersMap:
     adapters.register_loader("timestamptz", TimestamptzLoader)
     _adapters_of[connection] = adapters
     return adapters
+
+
+FIRST_MOMENT: Final = datetime(
+    2, 1, 1, tzinfo=UTC
+)  # a year from the calendar's end: so is what is counted on from there
+LAST_MOMENT: Final = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+class MomentLoader(TimestamptzLoader):
+    """Django's for UTC. Moments that Python has not, infinities and years before 1 and after 9999, are FIRST_MOMENT or
+    LAST_MOMENT: somebody may write them, and a row that has one keeps no page from the others."""
+
+    timezone = UTC  # Django asks for it
+
+    def load(self, data: abc.Buffer) -> datetime:
+        try:
+            return super().load(data).replace(tzinfo=UTC)
+        except psycopg.DataError:
+            text = bytes(data)
+            return FIRST_MOMENT if text.startswith(b"-") or text.endswith(b"BC") else LAST_MOMENT
+
+
+def is_beyond_python(moment: datetime) -> bool:
+    """Whether this is how a moment is read that Python has not."""
+    return moment in {FIRST_MOMENT, LAST_MOMENT}

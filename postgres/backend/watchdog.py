@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 
-from postgres import hosts
-from postgres.backend.posting import WatchedConnection
+from postgres import configuration
+from postgres.backend.trips import WatchedConnection
 
 logger = logging.getLogger("postgres")
 
@@ -96,7 +96,7 @@ class Watchdog:
         self._silences = {server: count for server, count in silences.items() if server not in frozen}
         for connection, server in watched.items():
             if server in frozen:
-                hosts.avoid(host=connection.info.host, port=connection.info.port)
+                configuration.avoid_host(host=connection.info.host, port=connection.info.port)
                 _end(connection, server)
 
 

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from core.refusal import Refusal, existing
 from postgres import clock
-from postgres.backend import moments
+from postgres.backend.trips import is_beyond_python
 from scheduling import errors, guards, registry
 from scheduling.domain import calls, schedules
 from scheduling.domain.calls import Json
@@ -309,7 +309,7 @@ def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:
 
 
 def _readable(at: datetime | None) -> datetime | None:
-    return None if at is None or moments.is_none(at) else at
+    return None if at is None or is_beyond_python(at) else at
 
 
 def locked(name: str) -> Cron:

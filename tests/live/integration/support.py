@@ -245,7 +245,7 @@ async def settled(function: Callable[[], int], *, quiet_s: float = 0.3) -> int:
 
 
 def settle() -> None:
-    """Wait until what this thread has posted has been sent (postgres.backend.posting)."""
+    """Wait until what this thread has posted has been sent (postgres.backend.trips)."""
     if connection.connection is not None:
         connection.connection.settle()
 

@@ -13,7 +13,7 @@ from psycopg.pq import TransactionStatus
 
 from postgres import connections
 from postgres.backend.base import DatabaseWrapper
-from postgres.backend.posting import Connection
+from postgres.backend.trips import Connection
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,7 +52,7 @@ class TestAPostedStatement:
     def test_is_done_though_its_process_ends_at_once(self) -> None:
         conninfo = connections.direct_conninfo()
         code = (
-            "import os, sys; from postgres.backend.posting import Connection;"
+            "import os, sys; from postgres.backend.trips import Connection;"
             "one = Connection.connect(sys.argv[1], autocommit=True); one.post('NOTIFY posted'); os._exit(0)"
         )
         with psycopg.connect(conninfo, autocommit=True) as other:

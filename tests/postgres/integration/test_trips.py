@@ -17,8 +17,7 @@ from django.db import (
 from django.db.transaction import TransactionManagementError
 
 from postgres import statements
-from postgres.backend import moments
-from postgres.backend.moments import FIRST, LAST
+from postgres.backend.trips import FIRST_MOMENT, LAST_MOMENT, is_beyond_python
 from postgres.statements import Statement
 from tests import wire
 
@@ -182,7 +181,12 @@ class TestStatementsTogether:
 
     @pytest.mark.parametrize(
         ("moment", "shown"),
-        [("infinity", LAST), ("-infinity", FIRST), ("0044-03-15 12:00 BC", FIRST), ("20000-01-01", LAST)],
+        [
+            ("infinity", LAST_MOMENT),
+            ("-infinity", FIRST_MOMENT),
+            ("0044-03-15 12:00 BC", FIRST_MOMENT),
+            ("20000-01-01", LAST_MOMENT),
+        ],
     )
     def test_read_a_moment_that_python_has_not_as_one_at_its_calendars_end(self, moment: str, shown: datetime) -> None:
         whole = datetime(2024, 5, 6, 7, 8, 9, 500000, tzinfo=UTC)
@@ -193,7 +197,7 @@ class TestStatementsTogether:
         with connection.cursor() as cursor:
             cursor.execute("SELECT %s::timestamptz, %s::timestamptz", [moment, whole])
             assert cursor.fetchone() == (shown, whole)
-        assert moments.is_none(shown) > moments.is_none(whole)
+        assert is_beyond_python(shown) > is_beyond_python(whole)
 
     def test_lacking_a_parameter_raise_before_anything_is_sent(self) -> None:
         with pytest.raises(Exception, match="a parameter is missing: 'n'"):

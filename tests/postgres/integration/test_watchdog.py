@@ -13,10 +13,10 @@ import psycopg
 import pytest
 from django.db.utils import ConnectionHandler
 
-from postgres import configuration, embedded, hosts
+from postgres import configuration, embedded
 from postgres.backend import watchdog
 from postgres.backend.base import DatabaseWrapper
-from postgres.backend.posting import Connection
+from postgres.backend.trips import Connection
 from postgres.backend.watchdog import Watchdog
 from tests.farm import until
 from tests.operations import postgresqls
@@ -120,7 +120,7 @@ def test_where_several_hosts_are_named_each_connection_is_watched(server: Server
     try:
         connection = wrapper.get_new_connection(wrapper.get_connection_params())
         assert connection in watchdog._of_process._watched
-        assert hosts.ordered(wrapper.get_connection_params())["host"].startswith(f"{server.host},")
+        assert configuration.hosts_ordered(wrapper.get_connection_params())["host"].startswith(f"{server.host},")
         connection.close()
     finally:
         if pool:
