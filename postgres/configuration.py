@@ -1,5 +1,5 @@
-"""The DATABASES entry of the farm, from DATABASE_URL or for the embedded server; and in which order several hosts of that
-URL are tried."""
+"""The DATABASES entry of the farm, from DATABASE_URL or for the embedded server; and in which order several hosts of
+that URL are tried."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -50,7 +50,7 @@ def direct_conninfo(using: str = "default") -> str:
 
 def listening(*, application_name: str) -> WatchedConnection:
     """A connection of the caller's own for LISTEN, past a pooler, without transactions; its waits end when the server
-    freezes and others are named in its URL.
+    freezes.
 
     Raises psycopg.Error when the database cannot be reached, and InvalidDatabaseUrl."""
     where = direct_conninfo()
@@ -60,9 +60,8 @@ def listening(*, application_name: str) -> WatchedConnection:
 
 
 def watch(connection: watchdog.Watchable, conninfo: str) -> None:
-    """Where several hosts are named, end this connection when its server is found frozen."""
-    if "," in str(conninfo_to_dict(conninfo).get("host") or ""):
-        watchdog.watch(connection)
+    """End this connection when its server is found frozen: soon where several hosts are named."""
+    watchdog.watch(connection, is_alone="," not in str(conninfo_to_dict(conninfo).get("host") or ""))
 
 
 @contextmanager

@@ -242,12 +242,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._note_host(connection)
 
     def _note_host(self, connection: WatchedConnection) -> None:
-        """Of several hosts the one that took this connection is tried first next time, and watched: another may take
-        its place."""
+        """Of several hosts the one that took this connection is tried first next time; it is watched, since it may
+        freeze."""
         named, taken = self.settings_dict["HOST"], connection.info
         if "," in named:
             configuration.remember_host(named, host=taken.host, port=taken.port)
-            watchdog.watch(connection)
+        watchdog.watch(connection, is_alone="," not in named)
 
     def _knock(self, parameters: Mapping[str, Any]) -> None:
         """Connect once without the pool, which would try for its whole time-out and then not say why; unless there is

@@ -1,4 +1,4 @@
-"""Ends the waiting for a server that has frozen, where DATABASE_URL names another that may take its place.
+"""Ends the waiting for a server that has frozen: soon where DATABASE_URL names another that may take its place.
 
 The kernel of a machine whose PostgreSQL is stopped (SIGSTOP, a hung disk) goes on acknowledging what is sent to it:
 neither keepalives nor tcp_user_timeout see anything, and `statement_timeout` is the server's own. So whoever waits long
@@ -27,6 +27,9 @@ LOOK_S: Final = 2.0  # in which it has to answer
 LOOKS: Final = 2  # without an answer, one after the other, and it is called frozen: 8 s after it froze at the latest,
 # because a cluster that is silent for 10 s is replaced (scheduling), and one that starts takes as long again
 EVERY_S: Final = 1.0
+# Silent for so long a sole server is called frozen: in all as late as one that vanished (configuration.KEEPALIVE).
+# Nobody takes its place, so a pause costs nobody what they wait for.
+ALONE_S: Final = 20.0
 _SSL_REQUEST: Final = bytes.fromhex("0000000804d2162f")  # PostgreSQL's protocol, 54.7; answered with S, N or E
 
 # A connection of an event loop waits in ways of its own, mostly for nothing: it only ends with the others.
@@ -37,23 +40,31 @@ Address = Any  # of a socket: (host, port, ..) or a path
 class Watchdog:
     """Looks after the connections that it was given, of one process. Its thread lives as long as one of them does."""
 
-    def __init__(self, *, slow_s: float = SLOW_S, look_s: float = LOOK_S, every_s: float = EVERY_S) -> None:
-        self._slow_s, self._look_s, self._every_s = slow_s, look_s, every_s
+    def __init__(
+        self, *, slow_s: float = SLOW_S, look_s: float = LOOK_S, every_s: float = EVERY_S, alone_s: float = ALONE_S
+    ) -> None:
+        self._slow_s, self._look_s, self._every_s, self._alone_s = slow_s, look_s, every_s, alone_s
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """In a forked child: the thread is not there, and the connections are the parent's."""
         self._lock = threading.Lock()
         self._watched: WeakKeyDictionary[Watchable, Address] = WeakKeyDictionary()
-        self._silences: dict[Address, int] = {}
+        self._alone: set[Address] = set()
+        self._silences: dict[Address, list[float]] = {}  # when it gave no answer, one look after the other
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, connection: Watchable) -> None:
-        """From now on no wait of this connection outlasts its server by more than some 8 s: it ends with
-        OperationalError, as if the server had closed the connection."""
+    def watch(self, connection: Watchable, *, is_alone: bool = False) -> None:
+        """From now on no wait of this connection outlasts its server by more than some 8 s, or 26 s where no other may
+        take its place (`is_alone`): it ends with OperationalError, as if the server had closed the connection. A sole
+        one behind a socket of this machine is not watched."""
         with self._lock, contextlib.suppress(OSError, psycopg.Error), _socket_of(connection) as of_it:
-            self._watched[connection] = of_it.getpeername()
+            server = of_it.getpeername()
+            if is_alone and not isinstance(server, tuple):
+                return
+            self._watched[connection] = server
+            (self._alone.add if is_alone else self._alone.discard)(server)
             if self._thread is None:
                 self._is_over.clear()
                 self._thread = threading.Thread(target=self._run, name="jobfarm-watchdog", daemon=True)
@@ -69,7 +80,7 @@ class Watchdog:
             thread.join()
 
     def _run(self) -> None:
-        while not self._is_over.wait(0 if self._silences else self._every_s):
+        while not self._is_over.wait(0 if self._silences.keys() - self._alone else self._every_s):
             watched = self._open()
             if not watched:
                 return
@@ -91,13 +102,16 @@ class Watchdog:
         since = time.monotonic() - self._slow_s
         late = {server for connection, server in watched.items() if getattr(connection, "waiting_since", since) < since}
         silent = [server for server in late if not is_alive(server, within_s=self._look_s)]
-        silences = {server: self._silences.get(server, 0) + 1 for server in silent}
-        frozen = {server for server, count in silences.items() if count >= LOOKS}
-        self._silences = {server: count for server, count in silences.items() if server not in frozen}
+        silences = {server: [*self._silences.get(server, ()), time.monotonic()] for server in silent}
+        frozen = {server for server, looks in silences.items() if self._is_frozen(server, looks)}
+        self._silences = {server: looks for server, looks in silences.items() if server not in frozen}
         for connection, server in watched.items():
             if server in frozen:
                 configuration.avoid_host(host=connection.info.host, port=connection.info.port)
                 _end(connection, server)
+
+    def _is_frozen(self, server: Address, looks: list[float]) -> bool:
+        return looks[-1] - looks[0] >= self._alone_s if server in self._alone else len(looks) >= LOOKS
 
 
 def is_alive(server: Address, *, within_s: float = LOOK_S) -> bool:

@@ -33,6 +33,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def sole() -> Iterator[Server]:
+    with postgresqls.primary(embedded.bin_folder(), port=free_port()) as running:
+        yield running
+
+
 @pytest.fixture
 def dog() -> Iterator[Watchdog]:
     made = Watchdog(**QUICK)
@@ -107,6 +113,43 @@ def test_a_forked_child_has_a_watchdog_of_its_own(server: Server) -> None:
             os._exit(0 if not watchdog._of_process._watched else 1)
         assert os.waitpid(child, 0)[1] == 0
         watchdog.stop()
+
+
+class TestASoleServer:
+    """Nobody takes its place, so a short pause costs nobody what they are waiting for."""
+
+    def test_is_waited_for_no_longer_than_its_time(self, sole: Server) -> None:
+        patient = Watchdog(**QUICK, alone_s=1.5)
+        with connect(sole) as waiting, frozen(sole):
+            patient.watch(waiting, is_alone=True)
+            began = time.monotonic()
+            with pytest.raises(psycopg.OperationalError):
+                waiting.execute("SELECT 1")
+            assert time.monotonic() - began > 1.5
+        patient.stop()
+
+    def test_answers_who_waited_for_it_when_it_goes_on(self, sole: Server) -> None:
+        patient = Watchdog(**QUICK, alone_s=30.0)
+        with connect(sole) as waiting:
+            patient.watch(waiting, is_alone=True)
+            sole.signal(signal.SIGSTOP)
+            threading.Timer(1.5, sole.signal, [signal.SIGCONT]).start()
+            assert waiting.execute("SELECT 7").fetchone() == (7,)
+        patient.stop()
+
+    def test_is_watched_wherever_the_farm_connects(self, sole: Server, tmp_path: Path) -> None:
+        entry = configuration.database(postgresqls.url(sole), data=tmp_path)
+        entry["OPTIONS"]["pool"] = False
+        wrapper = ConnectionHandler({"default": {}, "sole": entry})["sole"]
+        connection = wrapper.get_new_connection(wrapper.get_connection_params())
+        assert connection in watchdog._of_process._watched
+        connection.close()
+        watchdog.stop()
+
+    def test_behind_a_socket_of_this_machine_is_not(self, dog: Watchdog, tmp_path: Path) -> None:
+        with postgresqls.primary(embedded.bin_folder()) as running, connect(running) as waiting:
+            dog.watch(waiting, is_alone=True)
+            assert waiting not in dog._watched
 
 
 @pytest.mark.parametrize("pool", [{"min_size": 0, "max_size": 2}, False], ids=["of a pool", "of a cluster"])
