@@ -85,7 +85,8 @@ def _live(run: Callable[[], object], blocked: Collection[int], name: str) -> NoR
     code = 1
     try:
         _begin_anew(blocked)
-        _call_itself(name)
+        if name and sys.platform == "linux":
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NAME, name.encode()[:15])
         run()
         code = 0
     except SystemExit as end:
@@ -107,11 +108,6 @@ def _begin_anew(blocked: Collection[int]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-
-
-def _call_itself(name: str) -> None:
-    if name and sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NAME, name.encode()[:15])
 
 
 def _flush() -> None:

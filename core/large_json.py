@@ -8,22 +8,18 @@ parts belong is said by their paths, so that a body which has such an object of 
 import hashlib
 import io
 import json
-from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from mmap import ACCESS_READ, mmap
-from typing import IO, Any, Final, Protocol
+from typing import IO, Any, Final
 
-from core import values
-from core.json_tokens import ENTRIES, ENTRY, FIELDS, NAMES, ONE_SCALAR, PIECE, STRING, JsonTokens
+from core import json_text, values
+from core.json_text import PIECE, SPOOLED, JsonTokens, Slice, Source, Spool
 from core.refusal import Refusal
-from core.spool import Slice, Spool
 from core.values import NotJsonError
 
 Path = tuple[str | int, ...]
 PLACEHOLDER: Final = "jobfarm_part"
 ANY: Final = None  # in the path to where parts are cut: each entry of a list
-_SPOOLED: Final = 1 << 16
 _MOST_LEVELS: Final = 100
 _MOST_STEPS: Final = 500_000  # values but simple ones in a row: some microseconds of Python for each
 _SHOWN: Final = 40
@@ -32,13 +28,6 @@ _ESCAPES: Final = 6  # bytes of JSON for one of what is stored, at most
 
 class LargeBodyError(Refusal, code="too_large", http_status=413):
     """The {what} has more than {limit} bytes."""
-
-
-class Source(Protocol):
-    """What is read, as a request is."""
-
-    def read(self, size: int, /) -> bytes:
-        """The next bytes; none at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +54,7 @@ class Part:
 
     def open(self) -> IO[bytes]:
         """Its bytes, as a file that others read as well: one at a time."""
-        return io.BufferedReader(Slice(self.file, self.start, self.size), _SPOOLED)
+        return io.BufferedReader(Slice(self.file, self.start, self.size), SPOOLED)
 
 
 class Cut(dict[str, Any]):
@@ -93,8 +82,7 @@ def read(source: Source, cutting: Cutting, *, most: int) -> Any:
 
     Raises NotJsonError, LargeBodyError.
     """
-    file = _kept(source)
-    reader = _Reader(_text(file), file, cutting)
+    reader = _Reader(source, cutting)
     body = reader.read(most)
     for place, root in reader.roots:
         if not isinstance(value := _at(body, place), dict):
@@ -139,29 +127,6 @@ def placeholders(value: Any, *, but_in: str = "") -> Iterator[dict[str, Any]]:
         waiting.extend(one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
 
 
-def _kept(source: Source) -> Spool:
-    """All that the source has. Raises NotJsonError where it is no UTF-8."""
-    file, decoder = Spool(max_size=_SPOOLED), getincrementaldecoder("utf-8")()
-    is_over = False
-    while not is_over:
-        piece = source.read(PIECE)
-        is_over = not piece
-        try:
-            decoder.decode(piece, final=is_over)
-        except UnicodeDecodeError:
-            raise NotJsonError(f"The body is not JSON: it is not UTF-8, behind byte {file.tell()}.") from None
-        file.write(piece)
-    return file
-
-
-def _text(file: Spool) -> bytes | mmap:
-    """What it holds; of a large one as the system has it, and not in the memory of this process."""
-    if file.tell() > _SPOOLED:
-        return mmap(file.fileno(), 0, access=ACCESS_READ)
-    file.seek(0)
-    return file.read()
-
-
 def _at(value: Any, path: Path) -> Any:
     for step in path:
         value = value[step]
@@ -185,10 +150,8 @@ class _Root:
 class _Reader(JsonTokens):
     """Reads a text once, from its first byte to its last."""
 
-    def __init__(self, text: bytes | mmap, file: IO[bytes], cutting: Cutting) -> None:
-        """`file` holds the text too: for parts that are read when it is gone from here."""
-        super().__init__(text)
-        self._file = file
+    def __init__(self, source: Source, cutting: Cutting) -> None:
+        super().__init__(source)
         self._cutting = cutting
         self._is_own = bool(cutting.at)  # whether a root may be cut out as a whole
         self._steps = 0
@@ -196,7 +159,7 @@ class _Reader(JsonTokens):
         self._path: list[str | int] = []
         self._root: _Root | None = None
         self._cuts: list[tuple[int, int, bytes]] = []  # from where to where, and what stands there instead
-        self._around = Spool(max_size=_SPOOLED)  # the parts that have others cut out of them
+        self._around = Spool(max_size=SPOOLED)  # the parts that have others cut out of them
         self.roots: list[tuple[Path, _Root]] = []
 
     def read(self, most: int) -> Any:
@@ -221,7 +184,7 @@ class _Reader(JsonTokens):
         elif character == b'"':
             self._string()
         else:
-            values.loads(self.match(ONE_SCALAR, "a value was expected"))
+            values.loads(self.match(json_text.ONE_SCALAR, "a value was expected"))
 
     def _step(self) -> None:
         self._steps += 1
@@ -243,10 +206,10 @@ class _Reader(JsonTokens):
         names = set[str]()
         while True:
             if not way:
-                for name in NAMES.findall(self.run(FIELDS)):
+                for name in json_text.NAMES.findall(self.run(json_text.FIELDS)):
                     self._name(name.decode(), names)
             self.peek()
-            key = json.loads(self.match(STRING, "a name was expected"))
+            key = json.loads(self.match(json_text.STRING, "a name was expected"))
             self._name(key, names)
             self.expect(b":")
             self._entry(key, way[1:] if way and way[0] == key else None)
@@ -269,7 +232,7 @@ class _Reader(JsonTokens):
         number = 0
         while True:
             if not way:
-                number += len(ENTRY.findall(self.run(ENTRIES)))
+                number += len(json_text.ENTRY.findall(self.run(json_text.ENTRIES)))
             self._entry(number, way[1:] if way and way[0] is ANY else None)
             number += 1
             if self.peek() == b"]":
@@ -323,7 +286,7 @@ class _Reader(JsonTokens):
 
     def _string(self) -> None:
         start = self.position
-        if short := STRING.match(self.text, start, start + self._cutting.over):
+        if short := json_text.STRING.match(self.text, start, start + self._cutting.over):
             self.position = short.end()
             return
         self.read_string()
@@ -338,7 +301,7 @@ class _Reader(JsonTokens):
 
     def _part(self, start: int, cuts: int, within: Sequence[Part]) -> Part:
         is_around = cuts < len(self._cuts)
-        file, at = (self._around, self._around.tell()) if is_around else (self._file, start)
+        file, at = (self._around, self._around.tell()) if is_around else (self.file, start)
         digest, size = hashlib.sha256(), 0
         for piece in self._pieces(start, cuts):
             digest.update(piece)

@@ -50,8 +50,5 @@ class Sealer:
 
 @cache
 def _box(purpose: bytes, *keys: str) -> MultiFernet:
-    return MultiFernet([Fernet(base64.urlsafe_b64encode(_derived(purpose, key))) for key in keys])
-
-
-def _derived(purpose: bytes, key: str) -> bytes:
-    return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(key.encode())
+    derived = [HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(key.encode()) for key in keys]
+    return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in derived])

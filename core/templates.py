@@ -53,7 +53,7 @@ def check(template: Any, reason: Reason) -> None:
     """Raise BadTemplate for what is no template, and for a path for which there is a `reason`."""
     _walk(template, lambda text: _check_text(text, reason))
     if len(_COMPACT.encode(template)) > LONGEST:
-        raise _bad(f"it is longer than {LONGEST} characters")
+        raise BadTemplate(reason=f"it is longer than {LONGEST} characters")
 
 
 def render(template: Any, values: Mapping[str, Any], *, reason: Reason, limit_bytes: int) -> Any:
@@ -101,7 +101,7 @@ class _Rendering:
     def _value(self, match: "re.Match[str]") -> Any:
         path, is_optional = match[1], match[2]
         if why := self._reason(path):
-            raise _bad(why)
+            raise BadTemplate(reason=why)
         value = find(path, self._values)
         if value is MISSING and not is_optional:
             raise MissingValue(path=path)
@@ -133,30 +133,26 @@ def as_text(value: Any) -> str:
 def _walk(template: Any, read: Callable[[str], Any], *, depth: int = 0) -> Any:
     """The template with each of its strings as it is read. Raises BadTemplate for what JSON does not have."""
     if depth > DEEPEST:
-        raise _bad(f"it is nested more than {DEEPEST} deep")
+        raise BadTemplate(reason=f"it is nested more than {DEEPEST} deep")
     if isinstance(template, str):
         return read(template)
     if isinstance(template, Mapping):
         for name in template:
             if not isinstance(name, str):
-                raise _bad(f"names within an object are strings, not {type(name).__name__}")
+                raise BadTemplate(reason=f"names within an object are strings, not {type(name).__name__}")
         return {name: _walk(one, read, depth=depth + 1) for name, one in template.items()}
     if isinstance(template, list | tuple):
         return [_walk(one, read, depth=depth + 1) for one in template]
     if template is None or isinstance(template, int) or (isinstance(template, float) and math.isfinite(template)):
         return template
-    raise _bad(f"{type(template).__name__} is nothing that JSON has")
+    raise BadTemplate(reason=f"{type(template).__name__} is nothing that JSON has")
 
 
 def _check_text(text: str, reason: Reason) -> None:
     for match in _PLACEHOLDER.finditer(text):
         if why := reason(match[1]):
-            raise _bad(why)
+            raise BadTemplate(reason=why)
     rest = _PLACEHOLDER.sub("", text)
     if "{{" in rest:
-        at = rest.index("{{")
-        raise _bad(f"{rest[at : at + 40]!r} is no placeholder: write {{{{ body.name }}}} or {{{{ body.name? }}}}")
-
-
-def _bad(reason: str) -> BadTemplate:
-    return BadTemplate(reason=reason)
+        shown = f"{rest[rest.index('{{') :][:40]!r}"
+        raise BadTemplate(reason=f"{shown} is no placeholder: write {{{{ body.name }}}} or {{{{ body.name? }}}}")

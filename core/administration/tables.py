@@ -1,6 +1,6 @@
-"""Lists that never count a whole table, and rows that nobody edits."""
+"""Lists that never count a whole table, rows that nobody edits, and what their columns and fields show."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Final
 
@@ -13,14 +13,18 @@ from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import NoReverseMatch
+from django.urls import NoReverseMatch, reverse
 from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin, TabularInline
+from unfold.decorators import display
 from unfold.views import ChangeList
 
 COUNTED: Final = 10_000  # rows of a list that are counted and paged through; filters and the search reach the others
 MAX_SCANNED: Final = 100_000  # rows that one page of a narrowed list scans at most (docs/adr/0031)
 BEFORE: Final = "before"
+NOTHING: Final = "–"
 
 
 class Counted(Paginator):  # type: ignore[type-arg]  # Django's own class takes no parameter
@@ -71,10 +75,18 @@ class OnSite:
     """Rows whose page is the site's, which shows and does all there is, live, to the same people."""
 
     page: ClassVar[str]
+    page_right: ClassVar[str] = ""  # that this page takes, where the right to see such rows does not suffice
+
+    def leads(self, request: HttpRequest) -> bool:
+        return not self.page_right or bool(request.user.has_perm(self.page_right))
+
+    def get_list_display_links(self, request: HttpRequest, list_display: Any) -> Any:
+        """None for whom that page is not there."""
+        return super().get_list_display_links(request, list_display) if self.leads(request) else None  # type: ignore[misc]
 
     def change_view(self: Any, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> HttpResponse:
         """Lead to that page; nothing is edited here."""
-        if request.method == "POST" or not self.has_view_permission(request):
+        if request.method == "POST" or not (self.has_view_permission(request) and self.leads(request)):
             raise PermissionDenied
         try:
             return redirect(self.page, unquote(object_id))
@@ -178,3 +190,32 @@ def registered() -> Mapping[type[Model], ModelAdmin]:
 
 def _before(rows: QuerySet[Any], pk: int | None) -> QuerySet[Any]:
     return rows if pk is None else rows.filter(pk__lt=pk)
+
+
+def shown(
+    title: str, value: Callable[[Any], Any], *, ordering: str | None = None, label: Mapping[str, str] | None = None
+) -> Callable[[Any, Any], Any]:
+    """A column or a field that shows what `value` makes of a row: computed once, however often the page asks (unfold's
+    template does five times), and kept on the row, which lives as long as the request."""
+
+    def cell(_: Any, row: Any) -> Any:
+        kept: dict[Any, Any] = row.__dict__.setdefault("_shown", {})
+        if value not in kept:
+            kept[value] = value(row)
+        return kept[value]
+
+    described: Callable[[Any, Any], Any] = display(description=title, ordering=ordering, label=label)(cell)
+    return described
+
+
+def link(page: str, pk: object, text: object = None) -> SafeString | str:
+    """A link to a row's page, by its number unless `text` says otherwise; `page` is like `jobs_job`. A dash where there
+    is no row."""
+    if pk is None:
+        return NOTHING
+    return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_change", args=[pk]), text or f"#{pk}")
+
+
+def listed(page: str, text: str, **narrowed: object) -> SafeString:
+    """A link to the list of such rows, narrowed so; `page` is like `jobs_job`."""
+    return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_changelist", query=narrowed), text)
