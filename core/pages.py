@@ -20,7 +20,7 @@ from django.template import loader
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from core.refusal import Refusal
+from core.refusal import Refusal, sentence_for_people
 
 SAFE: Final = ("GET", "HEAD")
 POST: Final = ("POST",)
@@ -88,7 +88,7 @@ def acting(page: str, guard: Callable[[Any], Any]) -> Callable[[Callable[..., An
             except Refusal as refusal:
                 if refusal.http_status in {403, 404, 429}:
                     raise
-                answer = messages.WARNING, refusal.message
+                answer = messages.WARNING, sentence_for_people(refusal)
             if isinstance(answer, HttpResponse):
                 return answer
             level, sentence = (messages.SUCCESS, answer) if isinstance(answer, str) else answer

@@ -2,6 +2,7 @@
 cancel comes to.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
@@ -10,6 +11,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 P = ParamSpec("P")
 
+log = logging.getLogger(__name__)
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="jobfarm"'}
 
 
@@ -70,6 +72,13 @@ class Refusal(Exception):
 def sentence_of(kind: type[Refusal]) -> str:
     """The sentence of a class of refusals, in one line, its numbers still in braces."""
     return " ".join((kind.__doc__ or "").split())
+
+
+def sentence_for_people(refusal: Refusal) -> str:
+    """Its sentence, for who shows it in place of raising it: a fault of ours has its line in the log all the same."""
+    if refusal.http_status == 500:
+        log.error("What a person did was refused", exc_info=refusal)
+    return refusal.message
 
 
 def existing(row: T | None, otherwise: Exception) -> T:

@@ -46,6 +46,12 @@ def sentence_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text_of(error)}"
 
 
+def in_short(text: str) -> str:
+    """The text; of a long one the beginning and the end, where an error says what it was."""
+    half = (_LONGEST_SENTENCE - len(_LEFT_OUT)) // 2
+    return text if len(text) <= _LONGEST_SENTENCE else f"{text[:half]}{_LEFT_OUT}{text[-half:]}"
+
+
 def masked(text: str) -> str:
     """The text with everything that looks like a key, lease, token or password replaced."""
     for pattern, instead in _SECRETS:
@@ -60,6 +66,7 @@ class UnknownLogForm(Exception):
 MOST_KEPT: Final = 5
 KEPT_S: Final = 300.0  # what fails again and again is tried each minute
 _LONGEST_SENTENCE: Final = 300
+_LEFT_OUT: Final = " [...] "
 FORMS: Final = ("text", "json")
 _CUT: Final = "timeout graceful shutdown exceeded"  # as uvicorn cancels
 _TEXT: Final = "{asctime} {levelname} {name}: {message}{about}"
@@ -137,7 +144,7 @@ def _sentence(record: logging.LogRecord) -> str:
     if error and why not in sentence:
         sentence = f"{sentence}: {type(error).__name__}: {why}"
     line = " ".join(sentence.replace("\0", " ").split())
-    return masked(line)[:_LONGEST_SENTENCE].encode(errors="replace").decode()
+    return in_short(masked(line)).encode(errors="replace").decode()
 
 
 class About(logging.Filter):

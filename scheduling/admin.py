@@ -107,6 +107,7 @@ def _acting(sentence: str, do: Callable[[str], object], done: str) -> Any:
 @admin.register(Cron)
 class CronAdmin(administration.OnSite, Operated, administration.ReadOnly):
     page = "scheduling:cron"
+    page_right = live_queries.VIEW  # it shows functions
 
     list_display = [
         "name", "shown_schedule", "shown_function", "shown_source", "shown_status", "last_fire_at", "next_at",

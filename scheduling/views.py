@@ -7,6 +7,7 @@ from zoneinfo import available_timezones
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -199,11 +200,12 @@ def _form(request: HttpRequest, form: CronForm, do: Any, sentence: str, line: st
             changed = ", ".join(str(form[field].label) for field in form.changed_data)
             audit.record(people.person(request), row, line or f"Changed {changed or 'nothing'}.")
             messages.success(request, sentence)
-            return redirect("scheduling:cron", name)
+            may_look = people.person(request).has_perm(live_queries.VIEW)
+            return redirect("scheduling:cron", name) if may_look else redirect(request.path)
     return render(request, "scheduling/cron_form.html", {"form": form}, status=422 if form.is_bound else 200)
 
 
-@pages.for_holders(live_queries.VIEW)
+@pages.guarded(login_required)
 def preview(request: HttpRequest) -> HttpResponse:
     """The next ten firings of the schedule that is being typed, or why it is none."""
     if not any(map(people.person(request).has_perm, (ADD_CRON, CHANGE_CRON))):

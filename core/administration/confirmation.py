@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 
-from core.refusal import Refusal
+from core.refusal import Refusal, sentence_for_people
 
 AT_ONCE: Final = 1000  # rows that one action touches
 _CARRIED = ("action", "select_across", "index", ACTION_CHECKBOX_NAME)
@@ -90,7 +90,7 @@ def _outcome(do: Do, request: HttpRequest, row: Any) -> str:
     try:
         return do(request, row)
     except Refusal as refusal:
-        return refusal.message
+        return sentence_for_people(refusal)
 
 
 @admin.action(permissions=["delete"], description=actions.delete_selected.short_description)  # type: ignore[attr-defined]

@@ -19,6 +19,7 @@ from jobs.domain.quotas import Quota
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.live_queries.common import OPERATOR
 from jobs.queries.fleet import QueueRow, WorkerRow
+from observing.logs import in_short
 
 register = template.Library()
 register.filter("own_frames", failures.own_frames)
@@ -44,7 +45,7 @@ def cut(text: str) -> str:
 def last_line(text: str) -> str:
     """The last line that says something: of a traceback, the error itself."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
+    return in_short(lines[-1]) if lines else ""
 
 
 @register.filter

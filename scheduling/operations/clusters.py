@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from observing.logs import in_short
 from postgres import statements
 from postgres.errors import NestedTransaction
 from postgres.statements import Row
@@ -163,5 +164,5 @@ def health() -> Health:
         colliding=tuple(functions.colliding(limit=MOST_COLLIDING)),
         overdue=tuple(crons.overdue(by=CRON_LATE)[:MOST_CRONS]),
         unfirable=tuple(crons.unfirable()[:MOST_CRONS]),
-        failing=tuple(crons.failing(MOST_CRONS)),
+        failing=tuple(row._replace(error=in_short(row.error)) for row in crons.failing(MOST_CRONS)),
     )

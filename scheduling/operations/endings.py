@@ -14,7 +14,7 @@ import psycopg
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from core.refusal import Refusal
-from observing.logs import sentence_of
+from observing.logs import in_short, sentence_of
 from postgres import probe, transactions
 from postgres.errors import causes
 from scheduling.domain.states import Status
@@ -24,7 +24,6 @@ from scheduling.queries import functions
 from scheduling.queries.functions import Ending, Holder
 
 log = logging.getLogger(__name__)
-_HALF_A_REASON = 145  # characters: what fails says at the end what it was, as often as at the beginning
 _MOST_ASIDE = 100  # in one run that is bounded: each is a traceback in the log
 _SMALLER = 8  # times, after a batch that failed: one of 500 is found in four
 _LONGEST_ERROR = 10_000  # characters; of a traceback ten times that
@@ -204,6 +203,4 @@ def reason_of(error: Exception) -> str:
     """Why something failed, as one line that PostgreSQL stores, its middle left out where it is long; a refusal is a
     sentence without its class."""
     line = " ".join((failed(error).error or "").split())
-    sentence = line.removeprefix(f"{type(error).__name__}: ") if isinstance(error, Refusal) else line
-    is_short = len(sentence) <= 2 * _HALF_A_REASON
-    return sentence if is_short else f"{sentence[:_HALF_A_REASON]} [...] {sentence[-_HALF_A_REASON:]}"
+    return in_short(line.removeprefix(f"{type(error).__name__}: ") if isinstance(error, Refusal) else line)

@@ -1,6 +1,6 @@
 -- Crons whose last firing of this day that is over failed, or whose end nobody knows, and is not tried again: of the last
 -- thousand such firings. Later ones are found by the index of fire times.
-SELECT DISTINCT ON (failed.cron_id) failed.cron_id AS name, cron.source, failed.id, left(failed.error, 300) AS error
+SELECT DISTINCT ON (failed.cron_id) failed.cron_id AS name, cron.source, failed.id, failed.error
 FROM (SELECT one.id, one.cron_id, one.fire_at, one.error FROM scheduling_scheduledfunction AS one
       WHERE one.status IN ('failed', 'unknown') AND one.cron_id IS NOT NULL
         AND one.ended_at > statement_timestamp() - interval '1 day'

@@ -33,6 +33,12 @@ class TestLatestErrors:
             log.error("The lane %s cannot be tidied", name)
         assert LATEST_ERRORS.sentences() == [f"The lane {name} cannot be tidied" for name in "ba"]
 
+    def test_keep_their_beginning_and_their_end_where_they_are_long(self) -> None:
+        log.error("It failed", exc_info=_raised(f"{'x' * 400}: the disk is full"))
+        [sentence] = LATEST_ERRORS.sentences()
+        assert (sentence[:22], sentence[-18:]) == ("It failed: ValueError:", ": the disk is full")
+        assert len(sentence) <= 300
+
     def test_are_few_however_many_there_are(self) -> None:
         for number in range(100):
             log.error("error %d", number)

@@ -14,6 +14,13 @@ QUIET = {"name": "q", "paused_at": None, "ceiling": None, "pending": 0, "running
 PAUSED = {"paused_at": datetime(2026, 1, 1, tzinfo=UTC)}
 
 
+def test_a_long_line_of_an_error_keeps_its_beginning_and_its_end() -> None:
+    line = f"OSError: {'x' * 400}: the disk is full"
+    shown = farm.last_line(f"Traceback\n{line}\n")
+    assert (shown[:12], shown[-18:]) == ("OSError: xxx", ": the disk is full")
+    assert len(shown) <= 300
+
+
 class TestBadges:
     @looped("outcome", AttemptOutcome)
     def test_of_an_attempt_has_the_colour_of_its_line(self, outcome: AttemptOutcome) -> None:

@@ -185,6 +185,35 @@ class TestRights:
         assert changes.get(PREVIEW).status_code == 200
         assert (changes.post(ADD, FORM).status_code, changes.post(CHANGE, FORM).status_code) == (404, 302)
 
+    def test_whoever_may_add_and_see_no_functions_has_the_preview_and_stays_at_the_form(self) -> None:
+        adds = _client("add_cron")
+        assert adds.get(PREVIEW, {"timing": "every 5 min", "zone": "UTC"}).status_code == 200
+        answer = adds.post(ADD, FORM | {"name": "mine"}, follow=True)
+        assert (answer.status_code, answer.redirect_chain) == (200, [(ADD, 302)])
+        assert Cron.objects.filter(pk="mine").exists()
+
+    def test_whoever_may_see_crons_and_no_functions_is_led_to_no_page_that_is_not_there(self) -> None:
+        looks, shows = "/admin/scheduling/cron/", "/admin/scheduling/cron/greet/change/"
+        client = _client("view_cron")
+        page = client.get(looks).content.decode()
+        assert ("greet" in page, shows in page) == (True, False)
+        assert client.get(shows).status_code == 403
+        assert shows in _client("view_cron", "view_scheduledfunction").get(looks).content.decode()
+
+
+def test_a_button_that_meets_a_fault_of_ours_leaves_a_line_in_the_log(
+    root: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = "tests.scheduling.integration.sample.gone"
+    Cron.objects.filter(pk="greet").update(function=gone, paused_at=clock.now())
+    for address, form in (
+        ("/crons/greet/resume/", {}),
+        ("/admin/scheduling/cron/", {"action": "resume", "_selected_action": ["greet"], "confirmed": "yes"}),
+    ):
+        caplog.clear()
+        assert gone in " ".join(map(str, root.post(address, form, follow=True).context["messages"]))
+        assert gone in caplog.text, address
+
 
 def test_the_administration_leads_to_these_pages(root: Client) -> None:
     for page, leads_to in (("add", ADD), ("greet/change", "/crons/greet/")):

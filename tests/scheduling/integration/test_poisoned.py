@@ -126,6 +126,9 @@ class TestACronWhoseFiringFailed:
         assert finding.sentence == "Crons whose last firing failed: 1 made or changed by people."
         assert f"broken (function #{broken.pk}): IntegrityError: duplicate key" in finding.remedy
         assert "whole" not in finding.remedy
+        ScheduledFunction.objects.filter(pk=broken.pk).update(error=f"OSError: {'x' * 400}: the disk is full")
+        assert "OSError: xxx" in _of_failing()[0].remedy
+        assert "xxx: the disk is full" in _of_failing()[0].remedy, "an error says at its end what it was"
         Group.objects.all().delete()
         Cron.objects.filter(pk="broken").update(next_at=clock.now())
         scheduling.fire_due()
