@@ -14,8 +14,8 @@ from core import administration, audit, people
 from live import html
 from scheduling import live_queries, operations, views
 from scheduling.cluster import django_q2
+from scheduling.domain.calls import Status
 from scheduling.domain.schedules import Source
-from scheduling.domain.states import Status
 from scheduling.models import Cluster, Cron, ScheduledFunction
 from scheduling.queries import pages
 from scheduling.templatetags.scheduling import cron_status, short, timing

@@ -22,7 +22,7 @@ from django.utils.module_loading import import_string
 from postgres import clock
 from scheduling import django_tasks as tasks, registry
 from scheduling.domain import calls
-from scheduling.domain.states import ENDED, Kind, Status
+from scheduling.domain.calls import ENDED, Kind, Status
 from scheduling.errors import BadMoment, Canceled, NotJson, OutcomeUnknown
 from scheduling.models import ScheduledFunction
 from scheduling.operations.functions import insert

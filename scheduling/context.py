@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from observing import fields
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from psycopg.pq import TransactionStatus
 
 from postgres.backend.base import PostingCursor
 from scheduling import errors
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 
 _starters: "WeakKeyDictionary[threading.Thread, Watched]" = WeakKeyDictionary()
 _Refusal = Callable[[str, tuple[Any, ...]], errors.SchedulingError | None]

@@ -12,8 +12,8 @@ from django.db.models import Q
 from django.db.models.functions import Cast, Now
 
 from postgres.schema import loose
+from scheduling.domain.calls import ENDED, LIVE, Kind, Status
 from scheduling.domain.schedules import Missed, Overlap, Source
-from scheduling.domain.states import ENDED, LIVE, Kind, Status
 
 _ACTION = Q(kind=Kind.ACTION)
 _IN_PROGRESS = Q(status=Status.IN_PROGRESS)

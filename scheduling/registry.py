@@ -14,8 +14,7 @@ from django.utils.module_loading import import_string
 from observing.logs import sentence_of
 from scheduling.context import Running
 from scheduling.domain import calls
-from scheduling.domain.calls import Retry
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind, Retry
 from scheduling.errors import BrokenFunction, UnknownFunction
 
 ACTION_TIMEOUT_S = 300.0

@@ -17,8 +17,8 @@ from core.refusal import CancelVerdict, Refusal, existing
 from postgres import clock
 from scheduling import live_queries, operations, registry
 from scheduling.domain import schedules
+from scheduling.domain.calls import Status
 from scheduling.domain.schedules import Calendar, Missed, Overlap, Policy
-from scheduling.domain.states import Status
 from scheduling.errors import BadSchedule, NotFound, SchedulingError
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.queries import pages as queries

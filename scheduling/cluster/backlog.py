@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.operations import clusters
 from scheduling.queries import functions
 from scheduling.queries.functions import Dispatch, Lane, Share

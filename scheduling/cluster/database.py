@@ -9,8 +9,8 @@ from django.db import DatabaseError, InterfaceError, connection, connections
 
 from postgres import configuration, connections as farm_connections
 from postgres.statements import Params, Statement
-from scheduling.domain.clusters import SILENT_S
-from scheduling.domain.states import Kind
+from scheduling.cluster.process_group import SILENT_S
+from scheduling.domain.calls import Kind
 
 # Small tables are read as a whole, and that locks the whole table against the neighbours' writes: ten counters, 1,029
 # collisions in 6,000 mutations, with this 45 (trials). A plan without any index is still found.

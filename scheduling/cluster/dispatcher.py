@@ -26,16 +26,14 @@ from observing.numbers import FunctionCounts
 from scheduling.cluster import database, django_q2, process_group
 from scheduling.cluster.backlog import Backlog
 from scheduling.cluster.database import Listener
-from scheduling.cluster.pool import Pool
+from scheduling.cluster.pool import Pace, Pool
 from scheduling.cluster.process_group import Pulse
 from scheduling.cluster.worker import IDLE_S
-from scheduling.domain.clusters import Pace
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.operations import clusters, crons, runner
 from scheduling.operations.functions import POLL_S
 from scheduling.queries import functions
-from scheduling.queries.clusters import Report, report
-from scheduling.queries.functions import Dispatch
+from scheduling.queries.functions import Dispatch, Report
 
 log = logging.getLogger(__name__)
 
@@ -280,7 +278,7 @@ class Dispatcher:
 
     def _write(self, facts: Report) -> None:
         stat = django_q2.stat(self._cluster_id, self._broker, self._pool)
-        seen_at = report(self._cluster_id, replace(facts, stat=stat))
+        seen_at = functions.report(self._cluster_id, replace(facts, stat=stat))
         if seen_at is None:
             # Others took us for dead and took over what we had: nothing here may go on.
             log.error("This cluster was given up by the others; it ends at once")

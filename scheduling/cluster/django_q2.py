@@ -34,9 +34,9 @@ from django_q.worker import worker  # the loop that calls functions, and ends af
 
 from observing.logs import sentence_of
 from postgres import clock, statements
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.operations import notifications
-from scheduling.queries import clusters as cluster_queries
+from scheduling.queries import functions
 
 # Read anew for each version: signatures and inside of the loops above, the attributes that Stat reads, the keys of a
 # task and of a result, and who calls which method of a broker.
@@ -120,7 +120,7 @@ class Broker(_Broker):  # type: ignore[misc]  # django-q2 ships no types
     def get_stats(self, pattern: str) -> list[str]:  # noqa: ARG002
         """What clusters reported within the last ten seconds. In rows, since a cache may belong to one
         process. Called by `Stat.get_all`: `qmonitor`, `qinfo`, `qmemory`."""
-        return [stat.decode() for stat in cluster_queries.stats()]
+        return [stat.decode() for stat in functions.stats()]
 
 
 def scheduler(*, broker: Broker) -> None:

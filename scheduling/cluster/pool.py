@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from observing.logs import LATEST_ERRORS
 from observing.numbers import FunctionCounts
 from scheduling.cluster import database, django_q2, process_group, worker
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.queries.functions import Dispatch, Holder
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,22 @@ WAITING_S = 2 * worker.BUDGET_S  # what a worker was sent and has not begun by t
 STUCK_S = 5.0  # a free worker takes what it is sent within a moment: one that did not is frozen
 STARTING_S = 60.0
 AGAIN_S = 5.0  # after a fork for which no process, memory or descriptor was left
+# Long enough that no worker waits for the next look into the queue (1 to 5 ms), short enough that what is more urgent
+# waits no longer than this behind what was dispatched before it.
+AHEAD_S = 0.05
+MOST = 32
+FIRST = 4
+
+
+@dataclass(slots=True)
+class Pace:
+    """How many functions (`size`) a worker does within AHEAD_S, by what the last one did."""
+
+    size: int = FIRST
+
+    def measure(self, *, done: int, seconds: float) -> None:
+        if done and seconds > 0:
+            self.size = max(1, min(ceil(done / seconds * AHEAD_S), MOST))
 
 
 class Stage(enum.Enum):

@@ -1,4 +1,5 @@
-"""What ties the processes of a cluster together: they end together, and tell each other some things without a message.
+"""What ties the processes of a cluster together: they end together, tell each other some things without a message, and
+know by these whether one is frozen.
 
 Each field of the memory they share has one writer and no lock, so that a process that is killed anywhere leaves
 something readable behind. Times are of the machine's monotonic clock; 0: never."""
@@ -9,11 +10,13 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
-from scheduling.domain.clusters import Vitals
-
+SILENT_S = 8.0  # a dispatcher shows that it lives once a second
+OVERDUE_S = 3.0  # for so long the same picture must hold; one slow moment of the machine is no freeze
+STARTING_S = 60.0  # Python, Django and the first connection, on a busy machine
 _PR_SET_PDEATHSIG = 1
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
 
@@ -55,6 +58,19 @@ def worker_state() -> Any:
     return RawValue(_WorkerState)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vitals:
+    """What a dispatcher shows of itself at one moment.
+
+    `silent_s`: since its last sign of life, None if there was none yet. `overdue_s`: for how long it has known of a
+    function that it should have dispatched seconds ago, while a worker was free and none was dispatched. Two long
+    actions on two workers hold everything up, and nothing is wrong.
+    """
+
+    silent_s: float | None
+    overdue_s: float = 0.0
+
+
 class Pulse:
     """That the dispatcher is at work, for its supervisor. Made before the dispatcher is forked."""
 
@@ -79,3 +95,14 @@ class Pulse:
         return Vitals(
             silent_s=now - seen_at if seen_at else None, overdue_s=now - overdue_since if overdue_since else 0.0
         )
+
+
+def why_frozen(vitals: Vitals, *, age_s: float) -> str | None:
+    """Why a cluster that has been watched for so long is frozen, as the end of a sentence, or None."""
+    if vitals.silent_s is None:
+        return "it never began to work" if age_s > STARTING_S else None
+    if min(vitals.silent_s, age_s) > SILENT_S:
+        return f"it has shown no sign of life for {vitals.silent_s:.0f} s"
+    if min(vitals.overdue_s, age_s) > OVERDUE_S:
+        return "a dispatch is overdue while a worker is free"
+    return None

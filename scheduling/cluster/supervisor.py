@@ -24,9 +24,8 @@ from postgres.connections import close_before_fork
 from postgres.deadline import end_within
 from scheduling.cluster import pool, process_group
 from scheduling.cluster.dispatcher import Dispatcher
-from scheduling.cluster.process_group import Pulse
-from scheduling.domain.clusters import why_frozen
-from scheduling.domain.states import Kind
+from scheduling.cluster.process_group import Pulse, why_frozen
+from scheduling.domain.calls import Kind
 from scheduling.operations import clusters
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from observing import numbers
 from observing.logs import LATEST_ERRORS
 from observing.numbers import FunctionCounts
 from scheduling.cluster import database, django_q2
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.operations import runner
 from scheduling.queries.functions import Dispatch, Holder
 

@@ -1,5 +1,6 @@
-"""What a call of a scheduled function says beside its name: its arguments, checked when they are given and not when the
-function runs, its moment, its queue and its priority; and how often an action is tried."""
+"""What a scheduled function is, and how it stands (docs/scheduling.md has the table of moves); and what a call of it says
+beside its name: its arguments, checked when they are given and not when it runs, its moment, its queue, its priority,
+and how often an action is tried."""
 
 import inspect
 import json
@@ -8,11 +9,41 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 from core.backoff import Backoff
+from core.refusal import CancelVerdict
 from core.values import dumps
 from scheduling.errors import BadArguments, BadMoment, BadQueue, NotAFunction, NotJson
+
+
+class Status(StrEnum):
+    """Where a scheduled function stands. The values are what the database and the pages say."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    SUCCESS = "success"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    UNKNOWN = "unknown"
+
+
+LIVE = frozenset({Status.PENDING, Status.IN_PROGRESS})
+ENDED = frozenset(Status) - LIVE
+
+
+class Kind(StrEnum):
+    MUTATION = "mutation"
+    ACTION = "action"
+
+
+def cancel_verdict(status: Status, *, attempt: int) -> CancelVerdict:
+    """What canceling a function in this state comes to. `attempt` is 1 for the first try."""
+    if status is Status.PENDING:
+        return CancelVerdict.BEFORE_START if attempt == 1 else CancelVerdict.BEFORE_RETRY
+    return CancelVerdict.WHILE_RUNNING if status is Status.IN_PROGRESS else CancelVerdict.TOO_LATE
+
 
 FARTHEST = timedelta(days=5 * 365)  # reference: the built-in scheduler of the original takes five years
 LONGEST_QUEUE = 100

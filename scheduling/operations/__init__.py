@@ -2,9 +2,8 @@
 
 from core.backoff import Backoff
 from core.refusal import CancelVerdict
-from scheduling.domain.calls import Json, Retry
+from scheduling.domain.calls import Json, Kind, Retry, Status
 from scheduling.domain.schedules import Missed, Overlap, cron, daily, hourly, interval, monthly, weekly
-from scheduling.domain.states import Kind, Status
 from scheduling.errors import (
     OutsideConnection,
     OutsideProcess,

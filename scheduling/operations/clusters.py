@@ -17,12 +17,12 @@ from observing.logs import in_short
 from postgres import statements
 from postgres.errors import NestedTransaction
 from postgres.statements import Row
+from scheduling.domain.calls import Kind
 from scheduling.domain.schedules import LATE
-from scheduling.domain.states import Kind
 from scheduling.models import Cluster, Cron
 from scheduling.operations import endings, notifications, runner
 from scheduling.operations.functions import POLL_S
-from scheduling.queries import clusters, crons, functions
+from scheduling.queries import crons, functions
 from scheduling.queries.functions import Dispatch, Holder, Lane, Share
 
 # How long a cluster may be silent until the others take what it had. Its own watcher is much quicker.
@@ -48,7 +48,7 @@ def dispatch(kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> 
 
 
 def share(cluster_id: UUID) -> Share:
-    boots = clusters.siblings(cluster_id, within=timedelta(seconds=SILENT_S))[:MOST_SHARES]
+    boots = functions.siblings(cluster_id, within=timedelta(seconds=SILENT_S))[:MOST_SHARES]
     return Share(rank=boots.index(cluster_id), clusters=len(boots)) if cluster_id in boots else Share()
 
 
@@ -153,7 +153,7 @@ class Health:
 
 def living() -> tuple[Cluster, ...]:
     """Return the clusters heard of within ten seconds."""
-    return tuple(clusters.living(within=SEEN_WITHIN))
+    return tuple(functions.living_clusters(within=SEEN_WITHIN))
 
 
 def health() -> Health:

@@ -18,9 +18,8 @@ from postgres import clock
 from postgres.backend.trips import is_beyond_python
 from scheduling import errors, guards, registry
 from scheduling.domain import calls, schedules
-from scheduling.domain.calls import Json
+from scheduling.domain.calls import LIVE, Json, Kind
 from scheduling.domain.schedules import Calendar, Interval, Missed, Overlap, Policy, Source
-from scheduling.domain.states import LIVE, Kind
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.functions import arguments, insert

@@ -17,7 +17,7 @@ from core.refusal import Refusal
 from observing.logs import in_short, sentence_of
 from postgres import probe, transactions
 from postgres.errors import causes
-from scheduling.domain.states import Status
+from scheduling.domain.calls import Status
 from scheduling.errors import OutcomeUnknown, SomeFailed
 from scheduling.operations import notifications
 from scheduling.queries import functions

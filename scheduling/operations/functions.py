@@ -17,8 +17,7 @@ from core.refusal import CancelVerdict, existing
 from postgres import clock, transactions
 from scheduling import context, guards, registry
 from scheduling.domain import calls
-from scheduling.domain.calls import DEFAULT_QUEUE, Json, Retry
-from scheduling.domain.states import ENDED, Kind, Status, cancel_verdict
+from scheduling.domain.calls import DEFAULT_QUEUE, ENDED, Json, Kind, Retry, Status, cancel_verdict
 from scheduling.errors import BadArguments, NotAFunction, NotEnded, NotFound
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import notifications

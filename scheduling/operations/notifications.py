@@ -8,7 +8,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from live import operations as live
 from postgres.transactions import Gathered
 from scheduling import registry
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.queries import functions
 
 log = logging.getLogger(__name__)

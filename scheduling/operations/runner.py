@@ -19,8 +19,7 @@ from observing import numbers as counts
 from postgres import transactions
 from scheduling import context, guards, registry
 from scheduling.domain import calls
-from scheduling.domain.calls import delay_before_next_s
-from scheduling.domain.states import Kind, Status
+from scheduling.domain.calls import Kind, Status, delay_before_next_s
 from scheduling.errors import ActionTimedOut, KeepsColliding, KillsItsProcess, RowMoved, UnknownFunction
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import endings, notifications

@@ -9,7 +9,7 @@ from django.db.models import OuterRef, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 
 from postgres import statements
-from scheduling.domain.states import Status
+from scheduling.domain.calls import Status
 from scheduling.models import Cron, Due, ScheduledFunction
 
 MOST_LIVING = 5_000  # among so many that wait or run a page may choose

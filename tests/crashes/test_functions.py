@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduling import operations as scheduling
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.models import Cron, Due, ScheduledFunction
 from scheduling.operations import clusters
 from scheduling.queries import functions

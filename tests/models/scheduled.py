@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import connection
 
-from scheduling.domain.states import Kind, Status
+from scheduling.domain.calls import Kind, Status
 from scheduling.queries.functions import Holder
 from tests.models import sample
 from tests.scheduling.moves import moves

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from scheduling import context, operations as scheduling, registry
-from scheduling.domain.states import ENDED, Kind, Status
+from scheduling.domain.calls import ENDED, Kind, Status
 from scheduling.errors import NotEnded
 from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations import clusters, endings, runner

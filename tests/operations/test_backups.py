@@ -29,7 +29,7 @@ from postgres.errors import ProgramFailed
 from ratelimits import operations as ratelimits
 from ratelimits.operations import TokenBucket
 from scheduling import operations as scheduling
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.models import ScheduledFunction
 from scheduling.operations import clusters
 from tests import documented, farm

@@ -20,7 +20,7 @@ from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.models import Job, Worker
 from ratelimits import operations as ratelimits
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.models import ScheduledFunction
 from scheduling.operations import clusters
 from tests import farm

@@ -9,8 +9,8 @@ from django.db import connection
 from django.db.models import Count, F
 
 from scheduling import operations as scheduling
+from scheduling.domain.calls import Kind
 from scheduling.domain.schedules import Interval, Missed, Overlap, Policy
-from scheduling.domain.states import Kind
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import clusters, crons, runner
 from scheduling.queries.functions import Holder

@@ -8,7 +8,7 @@ from typing import Final
 from django.db import connection
 
 from scheduling import operations as scheduling
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.models import ScheduledFunction
 from scheduling.operations import clusters, runner
 from scheduling.queries.functions import Holder

@@ -10,7 +10,7 @@ from django.db.models import Count
 from jobs import operations as jobs
 from jobs.models import Job
 from scheduling import operations as scheduling
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.models import Due
 from scheduling.operations import clusters, runner
 from scheduling.queries.functions import Holder

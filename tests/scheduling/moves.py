@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "scheduling.md"
 

@@ -11,7 +11,7 @@ from postgres import embedded
 from scheduling import operations
 from scheduling.cluster.database import keep_connections
 from scheduling.cluster.supervisor import Supervisor
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.operations import clusters
 
 METRICS_HELP = "show what this cluster counts to Prometheus, which shows JOBFARM_METRICS_TOKEN as bearer"

@@ -20,7 +20,7 @@ from jobs.domain.states import ENDED, MOVES, Status
 from jobs.models import Attempt, Job, Offspring, OutputChunk, ResultFile, Share
 from jobs.operations import content, janitor
 from scheduling import context
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.models import ScheduledFunction
 from scheduling.operations import retention
 from tests import farm

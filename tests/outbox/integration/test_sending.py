@@ -19,7 +19,7 @@ from outbox.domain import addresses
 from outbox.models import Attempt, Endpoint, Event, Message
 from outbox.operations import attempts, endpoints
 from outbox.operations.http import Client
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.operations import clusters
 from tests import farm
 from tests.outbox import receivers

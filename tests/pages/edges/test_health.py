@@ -27,8 +27,7 @@ from scheduling import operations as scheduling
 from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations import clusters
 from scheduling.queries import functions
-from scheduling.queries.clusters import Report, report
-from scheduling.queries.functions import Holder
+from scheduling.queries.functions import Holder, Report, report
 from tests.scheduling.integration import sample
 from tests.servers import serve
 from webhooks.domain.deliveries import Source

@@ -13,7 +13,7 @@ from jobs import operations
 from jobs.errors import LeaseLost
 from jobs.models import Job, Stage
 from scheduling import context
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 

@@ -18,8 +18,7 @@ from jobs.models import Process, Worker
 from jobs.operations.workers import Presence
 from scheduling.models import Cluster
 from scheduling.operations import clusters
-from scheduling.queries import clusters as cluster_queries
-from scheduling.queries.clusters import Report
+from scheduling.queries.functions import Report, report
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
@@ -157,7 +156,7 @@ def _cluster(role: str) -> None:
     """A cluster that has just reported."""
     cluster_id = uuid.uuid4()
     clusters.begin(cluster_id, role=role)
-    assert cluster_queries.report(cluster_id, Report(workers=2, free=2, waits=False))
+    assert report(cluster_id, Report(workers=2, free=2, waits=False))
 
 
 class TestWhatProcessesLoggedAsErrors:

@@ -16,7 +16,7 @@ from observing.numbers import FunctionCounts
 from postgres import descriptors
 from scheduling.cluster import django_q2, pool
 from scheduling.cluster.pool import Handback, Pool
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.queries.functions import Dispatch
 from tests.scheduling.concurrency.support import is_alive, until
 

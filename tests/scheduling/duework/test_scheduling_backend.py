@@ -13,7 +13,7 @@ from due_work_harness.host import Host
 from due_work_harness.process_histories import ProcessHistory, assert_pinned_process_outcomes, fault_environment
 
 from scheduling.django_tasks import task_backends
-from scheduling.domain.states import ENDED
+from scheduling.domain.calls import ENDED
 from scheduling.models import ScheduledFunction
 from scheduling.operations import clusters
 from tests import farm, forkserver

@@ -18,15 +18,13 @@ from postgres import clock
 from postgres.connections import conninfo
 from postgres.errors import NestedTransaction
 from scheduling import operations as scheduling
-from scheduling.domain.calls import Retry
-from scheduling.domain.states import Kind, Status
+from scheduling.domain.calls import Kind, Retry, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import clusters, endings, runner
 from scheduling.operations.functions import insert, like
 from scheduling.queries import functions
-from scheduling.queries.clusters import Report, report
-from scheduling.queries.functions import Holder
+from scheduling.queries.functions import Holder, Report, report
 from tests.farm import until, waiting_for_locks
 from tests.scheduling.integration import sample
 

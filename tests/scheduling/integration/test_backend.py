@@ -27,7 +27,7 @@ from scheduling.django_tasks import (
     task_finished,
     task_started,
 )
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.errors import Canceled, OutcomeUnknown
 from scheduling.models import ScheduledFunction
 from scheduling.operations import clusters

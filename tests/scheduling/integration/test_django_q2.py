@@ -23,10 +23,10 @@ from observing.numbers import FunctionCounts
 from scheduling.cluster import django_q2
 from scheduling.cluster.django_q2 import Broker
 from scheduling.cluster.pool import Pool
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.models import Cluster
 from scheduling.operations import clusters, endings
-from scheduling.queries.clusters import Report, report
+from scheduling.queries.functions import Report, report
 from tests.doctor import named_errors
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,7 +12,7 @@ from django.db.models import F
 from observing.numbers import FunctionCounts
 from scheduling.cluster.dispatcher import Dispatcher
 from scheduling.cluster.process_group import Pulse
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.models import Cluster
 from scheduling.operations import clusters
 

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from pytest_django import DjangoDbBlocker
 
 from postgres import connections, statements
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.models import Due
 from scheduling.operations import clusters
 from scheduling.queries import functions

@@ -17,7 +17,7 @@ from scheduling.domain import schedules
 from scheduling.errors import BadSchedule, UnknownFunction
 from scheduling.models import Cron, Due, ScheduledFunction
 from scheduling.operations import clusters, crons, notifications
-from scheduling.queries.clusters import Report, report
+from scheduling.queries.functions import Report, report
 from tests.doctor import named_errors
 from tests.scheduling import spoiled
 from tests.scheduling.integration import sample

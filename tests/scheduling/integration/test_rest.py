@@ -10,7 +10,7 @@ from django_q.tasks import async_task
 from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.cluster.database import Listener
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.models import Cron, Due
 from scheduling.operations import crons
 from scheduling.queries import functions

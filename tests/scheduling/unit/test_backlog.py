@@ -5,7 +5,7 @@ import uuid
 from typing import Any
 
 from scheduling.cluster.backlog import Backlog
-from scheduling.domain.states import Kind
+from scheduling.domain.calls import Kind
 from scheduling.queries.functions import Dispatch
 
 

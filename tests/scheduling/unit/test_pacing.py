@@ -1,6 +1,6 @@
 """How much a worker gets at a time."""
 
-from scheduling.domain.clusters import AHEAD_S, FIRST, MOST, Pace
+from scheduling.cluster.pool import AHEAD_S, FIRST, MOST, Pace
 
 
 class TestThePace:

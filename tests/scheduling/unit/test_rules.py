@@ -8,10 +8,9 @@ from hypothesis import given, strategies as st
 
 from core.backoff import Backoff
 from core.refusal import CancelVerdict
-from scheduling.domain import calls, states
-from scheduling.domain.calls import Retry
-from scheduling.domain.clusters import OVERDUE_S, SILENT_S, STARTING_S, Vitals, why_frozen
-from scheduling.domain.states import ENDED, Kind, Status
+from scheduling.cluster.process_group import OVERDUE_S, SILENT_S, STARTING_S, Vitals, why_frozen
+from scheduling.domain import calls
+from scheduling.domain.calls import ENDED, Kind, Retry, Status
 from scheduling.errors import NotAFunction, NotJson
 from tests.looped import looped
 from tests.scheduling.moves import moves
@@ -40,7 +39,7 @@ class TestTheMoves:
         ],
     )
     def test_give_a_cancel_its_verdict(self, status: Status, attempt: int, verdict: CancelVerdict) -> None:
-        assert states.cancel_verdict(status, attempt=attempt) is verdict
+        assert calls.cancel_verdict(status, attempt=attempt) is verdict
 
 
 class TestARetry:
