@@ -1,4 +1,4 @@
-"""What a scheduled function is, and how it stands (docs/scheduling.md has the table of moves); and what a call of it says
+"""What a scheduled function is, how it stands (docs/scheduling.md has the table of moves), and what a call of it says
 beside its name: its arguments, checked when they are given and not when it runs, its moment, its queue, its priority,
 and how often an action is tried."""
 

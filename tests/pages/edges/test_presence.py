@@ -18,7 +18,8 @@ from jobs.models import Process, Worker
 from jobs.operations.workers import Presence
 from scheduling.models import Cluster
 from scheduling.operations import clusters
-from scheduling.queries.functions import Report, report
+from scheduling.queries import functions
+from scheduling.queries.functions import Report
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
@@ -156,7 +157,7 @@ def _cluster(role: str) -> None:
     """A cluster that has just reported."""
     cluster_id = uuid.uuid4()
     clusters.begin(cluster_id, role=role)
-    assert report(cluster_id, Report(workers=2, free=2, waits=False))
+    assert functions.report(cluster_id, Report(workers=2, free=2, waits=False))
 
 
 class TestWhatProcessesLoggedAsErrors:
