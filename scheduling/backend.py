@@ -19,6 +19,7 @@ from django.db import DatabaseError, connection, transaction
 from django.dispatch import Signal
 from django.utils.module_loading import import_string
 
+from core.refusal import sentence_of
 from postgres import clock
 from scheduling import django_tasks as tasks, registry
 from scheduling.domain import calls
@@ -223,6 +224,6 @@ def _errors(row: ScheduledFunction, status: Status) -> list[tasks.TaskError]:
     kind = _ERRORS.get(status)
     if kind is None and status is not Status.FAILED:
         return []
-    path = f"{kind.__module__}.{kind.__qualname__}" if kind else row.error_class or "builtins.Exception"
-    text = " ".join((kind.__doc__ or "").split()) if kind else row.traceback or ""
+    path = registry.dotted_name(kind) if kind else row.error_class or "builtins.Exception"
+    text = sentence_of(kind) if kind else row.traceback or ""
     return [tasks.TaskError(exception_class_path=path, traceback=text)]

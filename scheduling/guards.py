@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial, wraps
@@ -61,35 +61,32 @@ _THIS_MACHINE = frozenset({"", "localhost", "127.0.0.1", "::1"})
 def mutation(function: str) -> Iterator[None]:
     """For the length of the block, leaving the transaction raises: OutsideConnection for the network, OutsideProcess,
     OutsideThread, and SecondConnection for another way into a database."""
-    if not settings.SCHEDULING_GUARDS:
-        yield
-        return
-    _install()
-    with running(function, Kind.MUTATION), ExitStack() as stack:
-        for connection in connections.all():
+    with _watching(function, Kind.MUTATION) as is_watched, ExitStack() as stack:
+        for connection in connections.all() if is_watched else ():
             if connection.alias != DEFAULT_DB_ALIAS:
                 refuse = partial(refuse_alias, connection.alias)
                 stack.enter_context(connection.execute_wrapper(refuse))
         yield
 
 
-@contextmanager
-def action(function: str) -> Iterator[None]:
+def action(function: str) -> AbstractContextManager[bool]:
     """For the length of the block, writing to the farm's database raises WriteOutsideMutation: here, in the threads
     that the block starts, and in those of executors that it gives work to."""
-    if not settings.SCHEDULING_GUARDS:
-        yield
-        return
-    _install()
-    with running(function, Kind.ACTION):
-        yield
+    return _watching(function, Kind.ACTION)
 
 
 @cache
 def _install() -> None:
     """Once in a process, for good: an audit hook cannot be taken away again."""
-    _install_hooks_of_python()
-    _install_hooks_of_psycopg()
+    sys.addaudithook(_audit)
+    _wrap(Thread, "start", _thread_starts)
+    _wrap(ThreadPoolExecutor, "submit", _work_is_submitted)
+    _wrap(ProcessPoolExecutor, "submit", _process_starts)
+    _wrap(BaseProcess, "start", _process_starts)
+    for cursor, names in _METHODS:
+        for name in names:
+            _guard(cursor, name)
+    _guard_connections()
 
 
 @dataclass(eq=False, slots=True)
@@ -112,12 +109,17 @@ def current(kind: Kind) -> Watched | None:
 
 
 @contextmanager
-def running(function: str, kind: Kind) -> Iterator[None]:
-    """Watch this function, for the length of the block. Threads of its that live longer are not watched any more."""
+def _watching(function: str, kind: Kind) -> Iterator[bool]:
+    """Watch this function, for the length of the block, where guards are on; whether they are. Threads of its that live
+    longer are not watched any more."""
+    if not settings.SCHEDULING_GUARDS:
+        yield False
+        return
+    _install()
     here = Watched(function=function, kind=kind)
     try:
         with _set(here):
-            yield
+            yield True
     finally:
         here.is_over = True
 
@@ -129,11 +131,7 @@ def trusted() -> Iterator[None]:
         yield
 
 
-def started(thread: threading.Thread, by: Watched) -> None:
-    _starters[thread] = by
-
-
-def in_context(here: Watched, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def _in_context(here: Watched, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function where it is watched as what gave it here."""
     with _set(here):
         return function(*args, **kwargs)
@@ -146,14 +144,6 @@ def _set(here: Watched | None) -> Iterator[None]:
         yield
     finally:
         _here.reset(token)
-
-
-def _install_hooks_of_python() -> None:
-    sys.addaudithook(_audit)
-    _wrap(Thread, "start", _thread_starts)
-    _wrap(ThreadPoolExecutor, "submit", _work_is_submitted)
-    _wrap(ProcessPoolExecutor, "submit", _process_starts)
-    _wrap(BaseProcess, "start", _process_starts)
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
@@ -220,7 +210,7 @@ def _wrap(owner: type, name: str, instead: Callable[..., Any]) -> None:
 def _thread_starts(original: Callable[..., Any], thread: Thread) -> None:
     _refuse_thread(thread)
     if (action := current(Kind.ACTION)) is not None:
-        started(thread, by=action)
+        _starters[thread] = action
     original(thread)
 
 
@@ -230,7 +220,7 @@ def _work_is_submitted(
 ) -> Any:  # fmt: skip
     _refuse_thread(function)
     if (action := current(Kind.ACTION)) is not None:
-        function = partial(in_context, action, function)
+        function = partial(_in_context, action, function)
     return original(executor, function, *args, **kwargs)
 
 
@@ -271,13 +261,6 @@ def may_hide_a_write(text: str) -> bool:
 
 def _bare(text: str) -> str:
     return _COMMENTS.sub(" ", _LITERALS.sub(" _ ", text)).strip().rstrip(";")
-
-
-def _install_hooks_of_psycopg() -> None:
-    for cursor, names in _METHODS:
-        for name in names:
-            _guard(cursor, name)
-    _guard_connections()
 
 
 def refuse_alias(alias: str, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:

@@ -23,11 +23,10 @@ from django.db import DatabaseError, InterfaceError, connections
 from core import forked
 from observing.logs import LATEST_ERRORS
 from observing.numbers import FunctionCounts
-from scheduling.cluster import database, django_q2, process_group
+from scheduling.cluster import django_q2, process_group
 from scheduling.cluster.backlog import Backlog
-from scheduling.cluster.database import Listener
 from scheduling.cluster.pool import Pace, Pool
-from scheduling.cluster.process_group import Pulse
+from scheduling.cluster.process_group import Listener, Pulse
 from scheduling.cluster.worker import IDLE_S
 from scheduling.domain.calls import Kind
 from scheduling.operations import clusters, crons, runner
@@ -85,7 +84,7 @@ class Dispatcher:
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         process_group.end_with(self._supervisor, by=signal.SIGTERM)
-        database.plan_by_index()
+        process_group.plan_by_index()
         while not self._attempt(self._begin) and not self._must_stop:
             self._signals.wait(AWAY_S)
         gc.freeze()
@@ -139,7 +138,8 @@ class Dispatcher:
             batch, self._ready = self._ready[:size], self._ready[size:]
             self._pool.send(free.pop(0), batch)
             self._pulse.note_overdue(is_overdue=False)
-            self._plan_crons()
+            # Not now: a function that is due does not wait for the crons.
+            self._crons_at = min(self._crons_at, time.monotonic() + CRONS_S)
 
     def _settle_the_dead(self) -> None:
         died, fatal = self._pool.died, self._pool.fatal
@@ -220,10 +220,6 @@ class Dispatcher:
     def _plan_look(self, seconds: float) -> None:
         self._is_blind = seconds >= POLL_S
         self._look_at = time.monotonic() + (seconds if seconds > 0 else AGAIN_S)
-
-    def _plan_crons(self) -> None:
-        """Not now: a function that is due does not wait for the crons."""
-        self._crons_at = min(self._crons_at, time.monotonic() + CRONS_S)
 
     def _fire_crons(self) -> bool:
         """Whether a cron made something that may be due now."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from observing.logs import LATEST_ERRORS
 from observing.numbers import FunctionCounts
-from scheduling.cluster import database, django_q2, process_group, worker
+from scheduling.cluster import django_q2, process_group, worker
 from scheduling.domain.calls import Kind
 from scheduling.queries.functions import Dispatch, Holder
 
@@ -211,7 +211,7 @@ class Pool:
         process_group.end_with(parent, by=signal.SIGKILL)
         for other in [ours, *(one.line for one in self.workers)]:
             other.close()
-        database.keep_connections(self._kind)
+        process_group.keep_connections(self._kind)
         by = self._holder(os.getpid())
         worker.run(worker.Place(kind=self._kind, line=line, state=state, counts=self._counts, number=number, by=by))
 

@@ -14,7 +14,7 @@ from django.db import connections
 from observing import numbers
 from observing.logs import LATEST_ERRORS
 from observing.numbers import FunctionCounts
-from scheduling.cluster import database, django_q2
+from scheduling.cluster import django_q2, process_group
 from scheduling.domain.calls import Kind
 from scheduling.operations import runner
 from scheduling.queries.functions import Dispatch, Holder
@@ -52,7 +52,7 @@ def run(place: Place) -> None:
     _here.place = place
     LATEST_ERRORS.forget()
     numbers.count_into(place.counts, place.number)
-    database.connect()
+    process_group.connect()
     django_q2.worker(_Tasks(place), _Results(), django_q2.Timer(), django_q2.Conf.TIMEOUT)
 
 

@@ -17,6 +17,7 @@ from core.refusal import Refusal
 from observing.logs import in_short, sentence_of
 from postgres import probe, transactions
 from postgres.errors import causes
+from scheduling import registry
 from scheduling.domain.calls import Status
 from scheduling.errors import OutcomeUnknown, SomeFailed
 from scheduling.operations import notifications
@@ -36,18 +37,15 @@ _AWAY = ("08", "57P")
 _SHORT = ("530", "531", "532", "533", "58")
 
 UNKNOWN = Ending(
-    status=Status.UNKNOWN,
-    error=" ".join((OutcomeUnknown.__doc__ or "").split()),
-    error_class=f"{OutcomeUnknown.__module__}.{OutcomeUnknown.__qualname__}",
+    status=Status.UNKNOWN, error=OutcomeUnknown().message, error_class=registry.dotted_name(OutcomeUnknown)
 )
 
 
 def failed(error: BaseException) -> Ending:
-    kind, sentence = type(error), _text(sentence_of(error), _LONGEST_ERROR)
     trace = "".join(traceback.format_exception(error))
-    name = f"{kind.__module__}.{kind.__qualname__}"
     return Ending(
-        status=Status.FAILED, error=sentence, error_class=name[:200],
+        status=Status.FAILED, error=_text(sentence_of(error), _LONGEST_ERROR),
+        error_class=registry.dotted_name(type(error))[:200],
         traceback=_text(trace, 10 * _LONGEST_ERROR, from_the_end=True), raised=error,
     )  # fmt: skip
 

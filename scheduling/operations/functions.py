@@ -216,7 +216,9 @@ def new(
 def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
     """Insert rows with what runs here as their parent, and let clusters and pages know after the commit. Rows that an
     action schedules after it was canceled are canceled too. A firing that exists is left out."""
-    with guards.trusted(), _parents_transaction():
+    running = context.current()
+    by_action = running is not None and running.kind is Kind.ACTION
+    with guards.trusted(), transaction.atomic(savepoint=False) if by_action else nullcontext():
         inserted = functions.schedule([_with_parent(row) for row in rows])
         context.note(row.pk for row in inserted)
         pending = [row for row in inserted if row.status == Status.PENDING]
@@ -224,12 +226,6 @@ def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
             notifications.due(soon)
         notifications.changed([row.pk for row in inserted])
     return inserted
-
-
-def _parents_transaction() -> Any:
-    running = context.current()
-    by_action = running is not None and running.kind is Kind.ACTION
-    return transaction.atomic(savepoint=False) if by_action else nullcontext()
 
 
 def _with_parent(row: NewFunction) -> NewFunction:

@@ -292,7 +292,7 @@ def _perform(call: Call, *, timeout_s: float | None) -> Ending:
         return Ending(status=Status.SUCCESS, error=endings.reason_of(error))
 
 
-def _watched(call: Call) -> AbstractContextManager[None]:
+def _watched(call: Call) -> AbstractContextManager[object]:
     """Whether an action's own writes are mistakes: not those of a @task, nor where they were declared."""
     if call.task_backend is not None:
         return guards.trusted()

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from observing import numbers
 from postgres import embedded
 from scheduling import operations
-from scheduling.cluster.database import keep_connections
+from scheduling.cluster.process_group import keep_connections
 from scheduling.cluster.supervisor import Supervisor
 from scheduling.domain.calls import Kind
 from scheduling.operations import clusters

@@ -41,7 +41,7 @@ def together(*works: Callable[[], object]) -> list[object]:
 
 @contextmanager
 def kept_connection() -> Iterator[None]:
-    """Connections of this process's own, not of the pool's, as scheduling.cluster.database keeps them."""
+    """Connections of this process's own, not of the pool's, as scheduling.cluster.process_group keeps them."""
     own = {"OPTIONS": connection.settings_dict["OPTIONS"] | {"pool": False}, "CONN_MAX_AGE": None}
     connection.close()
     with mock.patch.dict(connection.settings_dict, own):

@@ -9,7 +9,7 @@ from django_q.tasks import async_task
 
 from postgres import clock
 from scheduling import operations as scheduling
-from scheduling.cluster.database import Listener
+from scheduling.cluster.process_group import Listener
 from scheduling.domain.calls import Kind
 from scheduling.models import Cron, Due
 from scheduling.operations import crons

@@ -78,7 +78,7 @@ def vacuum(model: type[Model]) -> None:
 
 @contextmanager
 def reading_by_index() -> Iterator[None]:
-    """This thread's connection plans as that of a mutation cluster (`scheduling.cluster.database`)."""
+    """This thread's connection plans as that of a mutation cluster (`scheduling.cluster.process_group`)."""
     with connection.cursor() as cursor:
         cursor.execute("SET enable_seqscan = off")
     try:
