@@ -87,10 +87,12 @@ def _is_ignored(attempt: pq.abc.PGconn) -> bool:
 
 def _ready(waits: dict[pq.abc.PGconn, int], deadline: float) -> list[pq.abc.PGconn]:
     """Those whose socket has what they wait for, before the deadline."""
+    if (remaining_s := deadline - time.monotonic()) <= 0:
+        return []
     sockets = {attempt: attempt.socket for attempt in waits}
     reads = [sockets[attempt] for attempt, wait in waits.items() if wait == pq.PollingStatus.READING]
     writes = [sockets[attempt] for attempt, wait in waits.items() if wait == pq.PollingStatus.WRITING]
-    ready = descriptors.ready(reads, to_write=writes, within_s=deadline - time.monotonic())
+    ready = descriptors.ready(reads, to_write=writes, within_s=remaining_s)
     return [attempt for attempt, of_it in sockets.items() if of_it in ready]
 
 
@@ -98,12 +100,12 @@ def _written(pgconn: pq.abc.PGconn, deadline: float) -> Verdict:
     pgconn.nonblocking = 1
     pgconn.send_query(statements.load("postgres", "probe").sql.encode())
     while pgconn.flush():
-        if not _is_ready(pgconn, deadline, to_write=True):
+        if not _ready({pgconn: pq.PollingStatus.WRITING}, deadline):
             return _abandoned(pgconn)
     verdict = Verdict.WRITABLE
     while True:
         while pgconn.is_busy():
-            if not _is_ready(pgconn, deadline):
+            if not _ready({pgconn: pq.PollingStatus.READING}, deadline):
                 return _abandoned(pgconn)
             pgconn.consume_input()
         result = pgconn.get_result()
@@ -124,17 +126,7 @@ def _abandoned(pgconn: pq.abc.PGconn) -> Verdict:
 
 
 def _of(result: pq.abc.PGresult, so_far: Verdict) -> Verdict:
-    if result.status == pq.ExecStatus.TUPLES_OK:
-        return so_far
     if result.status != pq.ExecStatus.FATAL_ERROR:
         return so_far
     state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
     return {_READ_ONLY: Verdict.READ_ONLY, _DISK_FULL: Verdict.DISK_FULL}.get(state, Verdict.AWAY)
-
-
-def _is_ready(pgconn: pq.abc.PGconn, deadline: float, *, to_write: bool = False) -> bool:
-    remaining_s = deadline - time.monotonic()
-    if remaining_s <= 0:
-        return False
-    reads, writes = ([], [pgconn.socket]) if to_write else ([pgconn.socket], [])
-    return bool(descriptors.ready(reads, to_write=writes, within_s=remaining_s))

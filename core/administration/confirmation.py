@@ -58,22 +58,16 @@ def on_each(sentence: str, do: Do, *, line: Line | None = None, by: str = "statu
 
     def act(page: Any, request: HttpRequest, queryset: "QuerySet[Any]") -> HttpResponse | None:
         rows = list(queryset.order_by("pk")[: AT_ONCE + 1])
-        texts = {"title": sentence.format(f"these {page.opts.verbose_name_plural}"), "button": sentence.format("them")}
-        return _done(page, request, rows, do, lines=_lines(rows, line, by), **texts)
+        title = f"{sentence.format(f'these {page.opts.verbose_name_plural}')}?"
+        lines = _lines(rows, line, by)
+        question = carry_out(page, request, title=title, lines=lines, button=sentence.format("them"))
+        if question is None:
+            outcomes = Counter(_outcome(do, request, row) for row in rows[:AT_ONCE])
+            summary = "; ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
+            messages.success(request, summary or "Nothing was selected.")
+        return question
 
     return admin.action(description=sentence.replace(" {}", ""), permissions=["operate"])(act)
-
-
-def _done(
-    page: Any, request: HttpRequest, rows: Sequence[Any], do: Do, *, title: str, button: str, lines: Sequence[str]
-) -> HttpResponse | None:
-    """Do it to each of these rows, and say how often that came to what; or the question before that."""
-    question = carry_out(page, request, title=f"{title}?", lines=lines, button=button)
-    if question is None:
-        outcomes = Counter(_outcome(do, request, row) for row in rows[:AT_ONCE])
-        summary = "; ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
-        messages.success(request, summary or "Nothing was selected.")
-    return question
 
 
 def _lines(rows: Sequence[Any], line: Line | None, by: str) -> list[str]:

@@ -114,7 +114,8 @@ class _ByDay(admin.SimpleListFilter):
 
     def choices(self, changelist: Any) -> Any:
         """The choices, and for the field what else the address says."""
-        carried = {key: value for key, value in changelist.params.items() if key not in self._own}
+        own = {str(self.parameter_name), "p", "before"}
+        carried = {key: value for key, value in changelist.params.items() if key not in own}
         for choice in super().choices(changelist):
             yield {**choice, "carried": carried}
 
@@ -128,10 +129,6 @@ class _ByDay(admin.SimpleListFilter):
             return rows
         first, end = statements.ids_between(rows.model._meta.db_table, self.column, since, until)
         return rows.filter(pk__gte=first, pk__lt=end)
-
-    @property
-    def _own(self) -> set[str]:
-        return {str(self.parameter_name), "p", "before"}
 
     @cached_property
     def _span(self) -> tuple[datetime, datetime] | None:
