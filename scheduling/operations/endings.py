@@ -90,13 +90,8 @@ def is_refused_for_now(error: BaseException) -> bool:
     return any(isinstance(cause, refused) for cause in causes(error))
 
 
-def storable(text: str) -> str:
-    """The text without what PostgreSQL cannot store."""
-    return _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def _text(text: str, longest: int, *, from_the_end: bool = False) -> str:
-    text = storable(text)
+    text = _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
     if len(text) <= longest:
         return text
     return f"[...] {text[-longest:]}" if from_the_end else f"{text[:longest]} [...]"
