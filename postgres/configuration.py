@@ -143,14 +143,21 @@ def _pairs(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _from_url(url: str) -> dict[str, Any]:
-    parameters = parse(url)
+    server = entry(parse(url))
+    options = server["OPTIONS"]
+    if "options" in options:
+        options["extra_options"] = options.pop("options")
+    if "connect_timeout" in options:
+        options["connect_timeout"] = int(options["connect_timeout"])
+    return server
+
+
+def entry(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What an entry of DATABASES says of the server that these parameters of libpq lead to."""
     names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
-    server: dict[str, Any] = {key: str(parameters.pop(name, None) or "") for key, name in names.items()}
-    if "options" in parameters:
-        parameters["extra_options"] = parameters.pop("options")
-    if "connect_timeout" in parameters:
-        parameters["connect_timeout"] = int(parameters["connect_timeout"])
-    return {**server, "OPTIONS": parameters}
+    server = {key: str(parameters.get(name) or "") for key, name in names.items()}
+    others = {name: value for name, value in parameters.items() if name not in names.values() and value is not None}
+    return {**server, "OPTIONS": others}
 
 
 def _embedded(data: Path, *, socket_folder: str) -> dict[str, Any]:

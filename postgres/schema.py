@@ -15,7 +15,7 @@ from django.db.migrations import RunSQL
 from django.db.migrations.state import ProjectState
 from psycopg.conninfo import conninfo_to_dict
 
-from postgres import connections
+from postgres import configuration, connections
 from postgres.errors import LockedOut, causes
 
 T = TypeVar("T")
@@ -112,19 +112,12 @@ def _own_session(wrapper: Any) -> Iterator[None]:
     """Use a session of its own, past every pool: it is what the lock and the setting belong to."""
     pooled = wrapper.settings_dict  # of all threads; this one's wrapper gets another
     wrapper.close()
-    own = pooled | _direct(wrapper)
+    own = pooled
+    if os.environ.get("DATABASE_DIRECT_URL"):
+        own = pooled | configuration.entry(conninfo_to_dict(connections.direct_conninfo(wrapper.alias)))
     wrapper.settings_dict = own | {"OPTIONS": {**own["OPTIONS"], "pool": False}}
     try:
         yield
     finally:
         wrapper.close()
         wrapper.settings_dict = pooled
-
-
-def _direct(wrapper: Any) -> dict[str, Any]:
-    if not os.environ.get("DATABASE_DIRECT_URL"):
-        return {}
-    parameters = conninfo_to_dict(connections.direct_conninfo(wrapper.alias))
-    names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
-    server = {name: str(parameters.pop(parameter, None) or "") for name, parameter in names.items()}
-    return {**server, "OPTIONS": {name: value for name, value in parameters.items() if value is not None}}

@@ -1,11 +1,14 @@
-"""Lists that never count a whole table, rows that nobody edits, and what their columns and fields show."""
+"""Lists that never count a whole table, rows that nobody edits, what their columns and fields show; and actions, which
+ask first: what is affected, and one button that does it; then what it came to."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Final
 
-from django.contrib import admin
-from django.contrib.admin import ShowFacets
+from django.contrib import admin, messages
+from django.contrib.admin import ShowFacets, actions
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import flatten_fieldsets, unquote
 from django.contrib.admin.views.main import ORDER_VAR, PAGE_VAR
 from django.core.exceptions import PermissionDenied
@@ -13,6 +16,7 @@ from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
@@ -21,10 +25,14 @@ from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 from unfold.views import ChangeList
 
+from core.refusal import Refusal, sentence_for_people
+
 COUNTED: Final = 10_000  # rows of a list that are counted and paged through; filters and the search reach the others
 MAX_SCANNED: Final = 100_000  # rows that one page of a narrowed list scans at most (docs/adr/0031)
 BEFORE: Final = "before"
 NOTHING: Final = "–"
+AT_ONCE: Final = 1000  # rows that one action touches
+_CARRIED = ("action", "select_across", "index", ACTION_CHECKBOX_NAME)
 
 
 class Counted(Paginator):  # type: ignore[type-arg]  # Django's own class takes no parameter
@@ -219,3 +227,84 @@ def link(page: str, pk: object, text: object = None) -> SafeString | str:
 def listed(page: str, text: str, **narrowed: object) -> SafeString:
     """A link to the list of such rows, narrowed so; `page` is like `jobs_job`."""
     return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_changelist", query=narrowed), text)
+
+
+def carry_out(
+    page: ModelAdmin, request: HttpRequest, *, title: str, lines: Sequence[str], button: str
+) -> HttpResponse | None:
+    """Ask before it is done: the question to answer with, or None when it was answered with yes, which is the same
+    request with `confirmed` in it."""
+    if request.method == "POST" and "confirmed" in request.POST:
+        return None
+    context = {
+        **page.admin_site.each_context(request),
+        "title": title,
+        "opts": page.opts,
+        "lines": lines,
+        "button": button,
+        "carried": [(name, str(value)) for name in _CARRIED for value in request.POST.getlist(name)],
+    }
+    return TemplateResponse(request, "admin/question.html", context)
+
+
+class Operated:
+    """A table whose actions, on rows that were chosen or on one, are for those who hold the permission `operate`."""
+
+    operate: ClassVar[str]
+
+    def has_operate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002  # the admin's
+        return bool(request.user.has_perm(self.operate))
+
+
+Do = Callable[[HttpRequest, Any], str]  # what an action does to one row, and in a word what that came to; or it refuses
+Line = Callable[[Any], str]
+
+
+def on_each(sentence: str, do: Do, *, line: Line | None = None, by: str = "status") -> Any:
+    """An action of an Operated list: `do` to each row that was chosen, once a question was answered with yes.
+
+    The question is the `sentence`, such as "Run {} now", of these rows; below it is a `line` for each, or how many
+    have which status (the attribute `by`).
+    """
+
+    def act(page: Any, request: HttpRequest, queryset: "QuerySet[Any]") -> HttpResponse | None:
+        rows = list(queryset.order_by("pk")[: AT_ONCE + 1])
+        title = f"{sentence.format(f'these {page.opts.verbose_name_plural}')}?"
+        lines = _lines(rows, line, by)
+        question = carry_out(page, request, title=title, lines=lines, button=sentence.format("them"))
+        if question is None:
+            outcomes = Counter(_outcome(do, request, row) for row in rows[:AT_ONCE])
+            summary = "; ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
+            messages.success(request, summary or "Nothing was selected.")
+        return question
+
+    return admin.action(description=sentence.replace(" {}", ""), permissions=["operate"])(act)
+
+
+def _lines(rows: Sequence[Any], line: Line | None, by: str) -> list[str]:
+    """A line for each row, or how many have each status now."""
+    if line is not None:
+        lines = list(map(line, rows[:AT_ONCE]))
+    else:
+        counts = Counter(str(getattr(row, by)).replace("_", " ") for row in rows[:AT_ONCE])
+        lines = [f"{count:,} {status}" for status, count in sorted(counts.items())]
+    return [*lines, f"and more, which are not changed: {AT_ONCE:,} at a time"] if len(rows) > AT_ONCE else lines
+
+
+def _outcome(do: Do, request: HttpRequest, row: Any) -> str:
+    try:
+        return do(request, row)
+    except Refusal as refusal:
+        return sentence_for_people(refusal)
+
+
+@admin.action(permissions=["delete"], description=actions.delete_selected.short_description)  # type: ignore[attr-defined]
+def delete_selected(page: ModelAdmin, request: HttpRequest, queryset: "QuerySet[Any]") -> HttpResponse | None:
+    """Django's own, which says nothing where all that was chosen is gone: to who presses twice, say."""
+    if not queryset.exists():
+        page.message_user(request, "Nothing was deleted: what you chose is not there any more.", messages.WARNING)
+        return None
+    return actions.delete_selected(page, request, queryset)
+
+
+admin.site.add_action(delete_selected)
