@@ -19,8 +19,7 @@ from core.refusal import Refusal
 from jobfarm import bodies, refusals
 from jobs.api import documents, router, samples
 from metering.api import router as metering_router
-from openai_api.api import router as openai_router
-from openai_api.api.files import router as openai_files
+from openai_api.api import files_router as openai_files, router as openai_router
 from outbox.api import router as outbox_router
 
 

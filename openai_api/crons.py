@@ -4,7 +4,7 @@ from django.conf import settings
 
 from openai_api.domain.batches import LIVE
 from openai_api.models import Batch, CachedCall, File, HookDecision
-from openai_api.operations import affinity, steps
+from openai_api.operations import earlier, steps
 from scheduling.operations import declare, interval, keep, prune
 
 declare("mend batches", interval(minutes=5), steps.mend)
@@ -12,7 +12,7 @@ _LONGEST_CALL_DAYS = 7  # a decision is written before its job ends, and not kep
 _READ = Batch.objects.filter(status__in=sorted(LIVE), input_file__isnull=False).values("input_file_id")
 keep("OpenAI files", File.objects.exclude(pk__in=_READ), by="expires_at", size=200)
 keep("OpenAI batches", Batch.objects.all(), by="ended_at", days=lambda: settings.OPENAI["FILE_DAYS"], size=200)
-prune("beginnings of calls", affinity.forget, size=5000)
+prune("beginnings of calls", earlier.forget, size=5000)
 keep("answers for the same call", CachedCall.objects.all(), by="expires_at")
 keep(
     "decisions of hooks", HookDecision.objects.all(), by="written_at",

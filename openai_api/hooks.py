@@ -10,7 +10,7 @@ from jobs.operations import Link
 from jobs.operations.hooks import Viewer
 from openai_api import queries
 from openai_api.kinds import CALL
-from openai_api.operations import cache, call_hooks, names
+from openai_api.operations import call_hooks, earlier, names
 
 jobs.CHECKS[CALL.name] = names.check_job
 jobs.CHORES["fallbacks of calls"] = names.fall_back
@@ -33,7 +33,7 @@ def hooks_and_hits(job_id: int, viewer: Viewer) -> Iterable[Link]:  # noqa: ARG0
     if row := call_hooks.decisions([job_id]).get(job_id):
         page = reverse("jobs:job", args=[job_id])
         yield from (Link(label="Hook", text=note, url=page) for note in row.notes)
-    if count := cache.hits(job_id):
+    if count := earlier.hits(job_id):
         times = "once" if count == 1 else f"{count} times"
         yield Link(
             label="Answered", text=f"{times} more", url=reverse("jobs:job", args=[job_id]), note="from the cache"

@@ -14,7 +14,7 @@ from django.db.models import F, Q, Value
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from openai_api.domain import LONGEST_MODEL
+from openai_api.domain import ADDRESS, LONGEST_MODEL
 from openai_api.domain.batches import LIVE, BatchStatus
 
 
@@ -115,6 +115,16 @@ class Batch(models.Model):
     @property
     def public_id(self) -> str:
         return f"batch_{self.id.hex}"
+
+    @property
+    def reported(self) -> dict[str, Any]:
+        """What answers and events say of it alike."""
+        files = {"input": self.input_file, "output": self.output_file, "error": self.error_file}
+        return {
+            "id": self.public_id, "status": str(self.status), "endpoint": f"{ADDRESS}{self.endpoint}",
+            "request_counts": {"total": self.total, "completed": self.completed, "failed": self.failed},
+            **{f"{which}_file_id": None if file is None else file.public_id for which, file in files.items()},
+        }  # fmt: skip
 
     @property
     def is_live(self) -> bool:

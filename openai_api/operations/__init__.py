@@ -23,7 +23,7 @@ from openai_api import domain
 from openai_api.errors import BrokenAnswer, InvalidCall, NotDeletable, UnknownCall, UnknownPrevious
 from openai_api.kinds import CALL
 from openai_api.models import CachedCall, LeftCall
-from openai_api.operations import affinity, call_hooks, names
+from openai_api.operations import call_hooks, earlier, names
 
 if TYPE_CHECKING:
     from jobs.models import Job
@@ -84,7 +84,7 @@ def submit(
     if call.previous is not None:
         call = replace(call, context=_conversation(call.previous, call.body["previous_response_id"], user=user))
     is_chosen = bool(requires or prefers)
-    preference = affinity.Preference() if is_chosen else affinity.preference(call, target.workers, user=user)
+    preference = earlier.Preference() if is_chosen else earlier.preference(call, target.workers, user=user)
     if not prefers and preference.worker is None and preference.is_for_loaded and target.is_loaded:
         prefers = jobs.preferring_loaded(call.model)
     options: dict[str, Any] = {

@@ -12,8 +12,7 @@ from core import audit
 from jobs import operations as jobs
 from openai_api import queries
 from openai_api.domain import batches as domain
-from openai_api.domain.batches import LIVE, BatchStatus
-from openai_api.domain.files import BATCH
+from openai_api.domain.batches import BATCH, LIVE, BatchStatus
 from openai_api.errors import BatchEnded, InvalidCall, TooManyBatches, UnknownBatch
 from openai_api.models import Batch
 from openai_api.operations import files, steps

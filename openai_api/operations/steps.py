@@ -24,9 +24,9 @@ from openai_api.domain import ADDRESS, Call, batches as domain, error
 from openai_api.domain.batches import LIVE, BatchStatus, Line
 from openai_api.errors import CallRefused, HookFailed
 from openai_api.kinds import CALL
-from openai_api.models import Batch, File, Slice
-from openai_api.operations import call_hooks, inputs, names, outputs
-from openai_api.operations.inputs import Read
+from openai_api.models import Batch, Slice
+from openai_api.operations import call_hooks, files, names
+from openai_api.operations.files import Read
 from outbox import operations as outbox
 from postgres import clock, transactions
 from ratelimits.errors import RateLimited
@@ -143,12 +143,12 @@ def _validate(batch: Batch) -> float | None:
     assert batch.owner is not None  # else it would have been closed
     queries.plan(batch.pk, chain=batch.chain, in_s=LONG_S)
     models = names.names(batch.owner, token_id=batch.token_id)
-    checked = inputs.check(batch.input_file, endpoint=batch.endpoint, models=models)
+    checked = files.check(batch.input_file, endpoint=batch.endpoint, models=models)
     return _validated(batch, checked)
 
 
 @transactions.retried
-def _validated(seen: Batch, checked: inputs.Checked) -> float | None:
+def _validated(seen: Batch, checked: files.Checked) -> float | None:
     if (batch := _still(seen)) is None:
         return _OVER
     now = clock.now()
@@ -183,7 +183,7 @@ def _submit(batch: Batch) -> float | None:
     ahead, until = _most_ahead(), time.monotonic() + STEP_S
     if queries.outstanding(batch.owner_id) > ahead // 2:  # so that files elsewhere are seldom fetched
         return None
-    for read in inputs.slices(batch.input_file, endpoint=batch.endpoint, at=batch.read_to):
+    for read in files.slices(batch.input_file, endpoint=batch.endpoint, at=batch.read_to):
         try:
             if not _submit_slice(batch, read, _hooked(batch, read)):
                 return None
@@ -303,20 +303,20 @@ def _finish(batch: Batch) -> float | None:
         return _closed(batch, ends_as=BatchStatus.COMPLETED)
     queries.plan(batch.pk, chain=batch.chain, in_s=LONG_S)
     try:
-        if not outputs.decide(batch, until=time.monotonic() + STEP_S):
+        if not files.decide(batch, until=time.monotonic() + STEP_S):
             return 0.0
-        written = outputs.write(batch)
+        written = files.write(batch)
     except (QuotaReached, HookFailed) as refusal:
         return _wait(batch, refusal)
     return _end(batch, written)
 
 
 @transactions.retried
-def _end(seen: Batch, written: outputs.Written) -> float | None:
+def _end(seen: Batch, written: files.Written) -> float | None:
     if (batch := _still(seen)) is None:
         return _OVER
     now, rest = clock.now(), batch.total - batch.submitted
-    output, errors = outputs.keep(batch, written, until=now + timedelta(days=settings.OPENAI["FILE_DAYS"]))
+    output, errors = files.keep_written(batch, written, until=now + timedelta(days=settings.OPENAI["FILE_DAYS"]))
     queries.save(
         batch, status=batch.ends_as, ended_at=now, output_file=output, error_file=errors, note="",
         failed=batch.failed + rest,
@@ -328,18 +328,11 @@ def _end(seen: Batch, written: outputs.Written) -> float | None:
 def _announce(batch: Batch) -> None:
     """Let those who ask for events know how the batch ended."""
     data = {
-        "id": batch.public_id, "status": str(batch.status), "endpoint": f"{ADDRESS}{batch.endpoint}",
-        "request_counts": {"total": batch.total, "completed": batch.completed, "failed": batch.failed},
-        "input_file_id": _public(batch.input_file), "output_file_id": _public(batch.output_file),
-        "error_file_id": _public(batch.error_file), "metadata": batch.metadata,
-        "created_at": batch.created_at.isoformat(), "path": f"{ADDRESS}batches/{batch.public_id}",
+        **batch.reported, "metadata": batch.metadata, "created_at": batch.created_at.isoformat(),
+        "path": f"{ADDRESS}batches/{batch.public_id}",
     }  # fmt: skip
     outbox.record(f"batch.{batch.status}", f"batch/{batch.pk}", data, owner=batch.owner)
     touch(batch.pk)
-
-
-def _public(file: File | None) -> str | None:
-    return None if file is None else file.public_id
 
 
 def _still(seen: Batch) -> Batch | None:

@@ -4,10 +4,10 @@ answered."""
 import asyncio
 import json
 import re
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC, datetime
 from functools import cache
 from typing import IO, Any, Final
 
@@ -23,45 +23,13 @@ from jobs.waiting.requests import AT_ONCE, Connection, Django, Handler, Places
 from live import hub
 from live.feeds import Watch
 from live.send_queue import SendQueue
+from observing import numbers
 from openai_api import domain, http, operations
-from openai_api.domain import messages, whole
+from openai_api.domain import messages
 from openai_api.http import Awaited
 from openai_api.operations import call_hooks
-from openai_api.waiting.pace import Pace
-from openai_api.waiting.transcript import Transcript
+from openai_api.waiting.transcript import Transcript, event, events_of, silent_event
 from postgres import connections
-
-# Of calls whose events are chunks: the beginning of an id, the object, and a choice that says nothing.
-_CHUNKS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
-    "chat/completions": ("chatcmpl", "chat.completion.chunk", {"delta": {}}),
-    "completions": ("cmpl", "text_completion", {"text": ""}),
-}
-
-
-def silent_event(note: Awaited, transcript: Transcript, *, is_first: bool) -> bytes:
-    """What a stream says while nothing comes, in the words of its call: clients that give up on a silent stream look at
-    events, and not at comments. It adds nothing to the answer, and nobody resumes behind it."""
-    fields = _silence(note, transcript, is_first=is_first)
-    return _event(fields)
-
-
-def _silence(note: Awaited, transcript: Transcript, *, is_first: bool) -> dict[str, Any]:
-    now = datetime.now(UTC)  # noqa: TID251 (as a model server says when it answers; nothing is compared with it)
-    if note.path == messages.PATH:
-        return {**messages.PING}
-    if note.path == domain.RESPONSES:
-        # A response begins with `created`, whoever says so first; its number is that of what the client has.
-        kind = "created" if is_first and not transcript.has_passed else "in_progress"
-        response = domain.response({"model": note.model}, job_id=note.job_id, status=transcript.status, created_at=now)
-        number = max(transcript.next_number - 1, 0)
-        return {"type": f"response.{kind}", "sequence_number": number, "response": response}
-    if note.path not in _CHUNKS:
-        return {"type": "transcript.text.delta", "delta": ""}
-    prefix, kind, silence = _CHUNKS[note.path]
-    made = {"id": f"{prefix}-{note.job_id}", "object": kind, "created": int(now.timestamp()), "model": note.model}
-    head = {name: transcript.latest.get(name) or value for name, value in made.items()}
-    return {**head, "choices": [{"index": 0, **silence, "logprobs": None, "finish_reason": None}]}
-
 
 _CALL: Final = re.compile(rf"/v1/({'|'.join(domain.PATHS)})(/(resp_)?[0-9]{{1,19}}(/events)?)?")
 _DONE: Final = b"data: [DONE]\n\n"
@@ -217,7 +185,7 @@ class WaitingCall:
             )
         else:
             begun = {"number": self._transcript.next_number, "is_begun": self._has_started}
-            events = await asyncio.to_thread(_events_of, note.path, answer, **begun)
+            events = await asyncio.to_thread(_whole, note.path, answer, **begun)
             await self._send_piece(note, events + self._done, is_last=True)
 
     @property
@@ -227,9 +195,9 @@ class WaitingCall:
     def _error(self, note: Awaited, status: int, error: Mapping[str, Any]) -> bytes:
         """An error as the last event of the stream."""
         if messages.is_at(note.path):
-            return _event(messages.error(error, status=status))
+            return event(messages.error(error, status=status))
         if note.path == domain.RESPONSES:
-            return _event(domain.error_event(error, number=self._transcript.next_number))
+            return event(domain.errorevent(error, number=self._transcript.next_number))
         return b"data: " + json.dumps(error).encode() + b"\n\n"
 
     async def _break_off(self, note: Awaited, status: int, error: Mapping[str, Any]) -> None:
@@ -263,15 +231,10 @@ class WaitingCall:
         return await connections.run(operations.answering, note.job_id)
 
 
-def _events_of(path: str, answer: HttpResponse, **begun: Any) -> bytes:
+def _whole(path: str, answer: HttpResponse, **begun: Any) -> bytes:
     is_json = answer["Content-Type"] == domain.JSON
     made = json.loads(answer.content) if is_json else {"text": answer.content.decode(errors="replace")}
-    return b"".join(map(_event, whole.events(path, made, **begun)))
-
-
-def _event(fields: Mapping[str, Any]) -> bytes:
-    name = f"event: {fields['type']}\n" if "type" in fields else ""
-    return f"{name}data: {json.dumps(fields)}\n\n".encode()
+    return b"".join(map(event, events_of(path, made, **begun)))
 
 
 def _place_of(note: Awaited) -> AbstractContextManager[None]:
@@ -289,6 +252,32 @@ def _authorized(scope: Scope) -> Scope:
     if not key or asgi.header(scope, "authorization"):
         return scope
     return {**scope, "headers": [*scope["headers"], (b"authorization", f"Bearer {key}".encode("latin-1"))]}
+
+
+class Pace:
+    """When the first token of an answer came (a role or a status is none) and when the last, by monotonic time."""
+
+    def __init__(self) -> None:
+        self._began_s = self._last_s = time.monotonic()
+        self._first_s = 0.0
+        self._model = ""
+        self._chunks = 0
+
+    def is_first(self, chunk: Mapping[str, Any]) -> bool:
+        """Whether the first token has come just now, with this chunk."""
+        self._last_s = time.monotonic()
+        return not self._first_s and bool(domain.text_of(chunk))
+
+    def begin(self, model: str, *, chunks: int) -> None:
+        """Count the first token, of this model; so many chunks came until then."""
+        self._first_s, self._model, self._chunks = self._last_s, numbers.label_of_model(model), chunks
+        numbers.FIRST_TOKEN_SECONDS.labels(self._model).observe(self._first_s - self._began_s)
+
+    def end(self, *, chunks: int) -> None:
+        """Count the mean time of the chunks after it: an answer of so many is complete."""
+        if self._first_s and (more := chunks - self._chunks) > 0:
+            per_chunk_s = (self._last_s - self._first_s) / more
+            numbers.OUTPUT_TOKEN_SECONDS.labels(numbers.label_of_model(self._model)).observe(per_chunk_s)
 
 
 class OpenAICalls:

@@ -1,17 +1,27 @@
-"""From the hub's messages to the chunks of one answer: never of two attempts."""
+"""The events of one answer: the chunks that the hub's messages bring, never of two attempts; what says that it is
+awaited; and those of an answer that came whole, each item and each text in one piece, since clients add up pieces."""
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from live.rendering import Page
 from live.send_queue import Message
-from openai_api.domain import ENDS, EVENTS_OF_A_CLAIM
+from openai_api import domain
+from openai_api.domain import ENDS, EVENTS_OF_A_CLAIM, messages
+from openai_api.http import Awaited
 
 _LIVE: Final = {"in_progress": 0, "pending": 1}  # in the order in which a job of one claim is so
 _TYPE: Final = re.compile(r"[a-z_.]{1,100}")
 _EVENT_ID: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})")
+
+# Of calls whose events are chunks: the beginning of an id, the object, and a choice that says nothing.
+_CHUNKS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
+    "chat/completions": ("chatcmpl", "chat.completion.chunk", {"delta": {}}),
+    "completions": ("cmpl", "text_completion", {"text": ""}),
+}
 
 
 class Transcript:
@@ -161,6 +171,35 @@ class Transcript:
         return f"{name}id: {self._fence}.{self._lines}\ndata: {line}\n\n".encode()
 
 
+def event(fields: Mapping[str, Any]) -> bytes:
+    """An event of a stream with these fields, which may name it."""
+    name = f"event: {fields['type']}\n" if "type" in fields else ""
+    return f"{name}data: {json.dumps(fields)}\n\n".encode()
+
+
+def silent_event(note: Awaited, transcript: Transcript, *, is_first: bool) -> bytes:
+    """What a stream says while nothing comes, in the words of its call: clients that give up on a silent stream look at
+    events, and not at comments. It adds nothing to the answer, and nobody resumes behind it."""
+    return event(_silence(note, transcript, is_first=is_first))
+
+
+def events_of(path: str, answer: Mapping[str, Any], *, number: int, is_begun: bool) -> Iterator[Mapping[str, Any]]:
+    """The events that make this answer of a call at this path; those of a response are numbered from `number` on, and
+    one that `is_begun` is not created again."""
+    if path == messages.PATH:
+        yield from messages.events(answer)
+    elif path == domain.RESPONSES:
+        made = [*_of_response(answer)][1 if is_begun else 0 :]
+        yield from ({**event, "sequence_number": place} for place, event in enumerate(made, start=number))
+    elif path in domain.AUDIO:
+        yield {"type": "transcript.text.done", **answer}
+    elif path == "chat/completions":
+        choices = [_delta(choice) for choice in domain.objects(answer.get("choices"))]
+        yield {**answer, "object": "chat.completion.chunk", "choices": choices}
+    else:
+        yield answer
+
+
 def _object(line: str) -> Mapping[str, Any] | None:
     try:
         value = json.loads(line)
@@ -173,3 +212,52 @@ def _moment(job: Mapping[str, Any]) -> tuple[bool, int, int]:
     """Of two messages about a job the later one has the greater: what is handed over comes beside what is read. An end
     is the last, also of a job whose later claim a killed database has lost."""
     return job["status"] not in _LIVE, job["fence"], _LIVE.get(job["status"], 0)
+
+
+def _silence(note: Awaited, transcript: Transcript, *, is_first: bool) -> dict[str, Any]:
+    now = datetime.now(UTC)  # noqa: TID251 (as a model server says when it answers; nothing is compared with it)
+    if note.path == messages.PATH:
+        return {**messages.PING}
+    if note.path == domain.RESPONSES:
+        # A response begins with `created`, whoever says so first; its number is that of what the client has.
+        kind = "created" if is_first and not transcript.has_passed else "in_progress"
+        response = domain.response({"model": note.model}, job_id=note.job_id, status=transcript.status, created_at=now)
+        number = max(transcript.next_number - 1, 0)
+        return {"type": f"response.{kind}", "sequence_number": number, "response": response}
+    if note.path not in _CHUNKS:
+        return {"type": "transcript.text.delta", "delta": ""}
+    prefix, kind, silence = _CHUNKS[note.path]
+    made = {"id": f"{prefix}-{note.job_id}", "object": kind, "created": int(now.timestamp()), "model": note.model}
+    head = {name: transcript.latest.get(name) or value for name, value in made.items()}
+    return {**head, "choices": [{"index": 0, **silence, "logprobs": None, "finish_reason": None}]}
+
+
+def _delta(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """A choice of a whole answer as one of a chunk."""
+    message = choice["message"] if isinstance(choice.get("message"), Mapping) else {}
+    calls = [{**call, "index": number} for number, call in enumerate(domain.objects(message.get("tool_calls")))]
+    rest = {name: value for name, value in choice.items() if name != "message"}
+    return {**rest, "delta": {**message, **({"tool_calls": calls} if calls else {})}}
+
+
+def _of_response(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    begun = {**response, "status": "in_progress", "output": [], "usage": None}
+    yield {"type": "response.created", "response": begun}
+    for index, item in enumerate(domain.objects(response.get("output"))):
+        parts = domain.objects(item.get("content"))
+        opened = {**item, "status": "in_progress", **({"content": []} if parts else {})}
+        yield {"type": "response.output_item.added", "output_index": index, "item": opened}
+        for place, part in enumerate(parts):
+            at = {"item_id": item.get("id"), "output_index": index, "content_index": place}
+            yield from ({**at, **event} for event in _of_part(part))
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
+    yield {"type": f"response.{response.get('status', 'completed')}", "response": response}
+
+
+def _of_part(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    text = part["text"] if part.get("type") == "output_text" and isinstance(part.get("text"), str) else ""
+    yield {"type": "response.content_part.added", "part": {**part, **({"text": ""} if text else {})}}
+    if text:
+        yield {"type": "response.output_text.delta", "delta": text, "logprobs": []}
+        yield {"type": "response.output_text.done", "text": text, "logprobs": []}
+    yield {"type": "response.content_part.done", "part": part}

@@ -12,7 +12,7 @@ from jobs.domain.workers import Facts
 from jobs.models import Job, Requirement, Worker
 from openai_api import domain, operations
 from openai_api.models import KnownBeginning
-from openai_api.operations import affinity
+from openai_api.operations import earlier
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -220,7 +220,7 @@ class TestWhatItCosts:
         assert preferred(submitted(call("one", "answer", "two"), ada)) is None
         farm.retain("beginnings of calls")
         assert KnownBeginning.objects.count() == 1  # of the newest call
-        monkeypatch.setattr(affinity, "MOST", 1)
+        monkeypatch.setattr(earlier, "MOST", 1)
         submitted(call("other"), ada)
         farm.retain("beginnings of calls")
         assert KnownBeginning.objects.count() == 1

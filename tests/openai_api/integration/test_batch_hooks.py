@@ -12,7 +12,7 @@ from jobs.models import Job
 from openai_api import domain, operations
 from openai_api.errors import CallRefused, HookFailed
 from openai_api.models import HookDecision, Slice
-from openai_api.operations import call_hooks, outputs
+from openai_api.operations import call_hooks, files
 from tests import documented
 from tests.openai_api.batching import answer, content, line, made, offering, step, text, to_the_end
 
@@ -102,7 +102,7 @@ class TestABatch:
         batch = made(text(*map(line, range(2))), user=ada)
         batch = step(batch)
         answer(worker)
-        assert outputs.decide(batch, until=0.0) is False
+        assert files.decide(batch, until=0.0) is False
         assert not HookDecision.objects.exists()
         assert to_the_end(batch, by=worker).completed == 2
 

@@ -14,8 +14,7 @@ from openai.types.responses import ResponseCreatedEvent, ResponseInProgressEvent
 
 from jobfarm_worker.handlers.responses import MappedResponse
 from openai_api.http import Awaited
-from openai_api.waiting import calls
-from openai_api.waiting.transcript import Transcript
+from openai_api.waiting.transcript import Transcript, silent_event
 from tests.openai_api.unit.test_transcript import job, output
 
 HEAD = {"id": "c-of-the-server", "object": "chat.completion.chunk", "created": 7, "model": "tiny"}
@@ -35,7 +34,7 @@ def _awaited(path: str) -> Awaited:
 
 
 def ping(path: str, at: Transcript, *, is_first: bool = True) -> bytes:
-    return calls.silent_event(_awaited(path), at, is_first=is_first)
+    return silent_event(_awaited(path), at, is_first=is_first)
 
 
 def data(event: bytes) -> Any:
