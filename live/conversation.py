@@ -13,7 +13,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
 from django.db import DatabaseError
 
-from live import RECONNECTED, errors, hub, protocol, registry, rights
+from live import RECONNECTED, errors, hub, protocol, registry
 from live.feeds import Watch
 from live.hub import Subscription
 from live.protocol import Bucket
@@ -32,7 +32,7 @@ _RETRY_IN_S: Final = 3.0  # when the database does not answer
 
 @dataclass(slots=True, kw_only=True)
 class _Watched:
-    granted: rights.Granted
+    granted: protocol.Granted
     watch: Watch
     rights: Subscription
 
@@ -157,7 +157,7 @@ class Conversation:
         if not self._session_key:
             return AnonymousUser()
         async with self._hub.permits.acquire(self) as permit:
-            return await permit.run(rights.of_session, self._session_key)
+            return await permit.run(protocol.of_session, self._session_key)
 
     async def _deliver(self) -> NoReturn:
         while True:
@@ -199,7 +199,7 @@ class Conversation:
 
     async def _is_refused(self, request: protocol.WatchRequest) -> bool:
         """Refuse it if that takes no read of the database."""
-        verdict = rights.refusal(self._user, request)
+        verdict = protocol.refused_at_once(self._user, request)
         if verdict is None:
             return False
         numbers.PAGE_WATCHES_REFUSED.labels("bad" if verdict.error else "anonymous").inc()
@@ -208,12 +208,13 @@ class Conversation:
 
     async def _grant(self, requests: Sequence[protocol.WatchRequest]) -> None:
         # Subscribes before the rights are read, so that a change in between is not missed.
-        subscriptions = [self._hub.watch_topics(rights.topics(request), self._rights_changed) for request in requests]
+        topics = map(protocol.rights_topics, requests)
+        subscriptions = [self._hub.watch_topics(each, self._rights_changed) for each in topics]
         self._rights_subscriptions.update(subscriptions)
         verdicts = await self._judged(self._user, requests)
         for subscription, verdict in zip(subscriptions, verdicts, strict=True):
             self._unwatch(verdict.request.watch_id)  # the same id twice in one message
-            if isinstance(verdict, rights.Granted):
+            if isinstance(verdict, protocol.Granted):
                 self._watch(verdict, subscription, seen=verdict.request.seen)
             else:
                 self._unsubscribe(subscription)
@@ -221,13 +222,13 @@ class Conversation:
 
     async def _judged(
         self, user: AbstractBaseUser | AnonymousUser, requests: Sequence[protocol.WatchRequest]
-    ) -> Sequence[rights.WatchDecision]:
+    ) -> Sequence[protocol.WatchDecision]:
         """The verdicts on these requests, a few after the other, so that other sockets get their permits between."""
         permits = self._hub.permits if user.is_authenticated else self._hub.anonymous_permits
-        verdicts: list[rights.WatchDecision] = []
+        verdicts: list[protocol.WatchDecision] = []
         for start in range(0, len(requests), protocol.PIECE):
             async with permits.acquire(self) as permit:
-                verdicts += await permit.run(rights.judge, user, requests[start : start + protocol.PIECE])
+                verdicts += await permit.run(protocol.judge, user, requests[start : start + protocol.PIECE])
         return verdicts
 
     async def _is_still_allowed(self) -> bool:
@@ -251,8 +252,8 @@ class Conversation:
             self._send_queue.let_go()
         return True
 
-    async def _apply(self, watched: _Watched, verdict: rights.WatchDecision) -> None:
-        if isinstance(verdict, rights.Refused):
+    async def _apply(self, watched: _Watched, verdict: protocol.WatchDecision) -> None:
+        if isinstance(verdict, protocol.Refused):
             self._unwatch(verdict.request.watch_id)
             await self._send_text(protocol.refusal(verdict.request.watch_id, verdict.error))
         elif verdict.audience == watched.granted.audience or isinstance(verdict.query, registry.StreamQuery):
@@ -262,7 +263,7 @@ class Conversation:
             self._send_queue.forget(watched.watch)  # so the page may not have what the watch has seen: begin anew
             self._watch(verdict, watched.rights, seen=None)
 
-    def _watch(self, granted: rights.Granted, subscription: Subscription, *, seen: str | None) -> None:
+    def _watch(self, granted: protocol.Granted, subscription: Subscription, *, seen: str | None) -> None:
         watch = self._hub.watch(
             self._send_queue, granted.query.name, granted.arguments, watch_id=granted.request.watch_id,
             audience=granted.audience, language=granted.request.language, seen=seen,

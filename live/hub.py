@@ -13,9 +13,9 @@ from typing import Any, Final
 from channels.layers import get_channel_layer
 
 from core.backoff import Backoff
-from live import RECONNECTED, registry, topics
+from live import RECONNECTED, registry
 from live.feeds import Feed, Sink, StateFeed, StreamFeed, Watch
-from live.operations import home
+from live.operations import GROUP, home, topics_in
 from live.registry import Appended, Item, canonical
 from live.semaphore import FairSemaphore
 from observing import fields
@@ -232,7 +232,7 @@ class Hub:
                 self._is_away.clear()
                 while not self._stopping.is_set():
                     message = await self._layer.receive(self._channel)
-                    self._subscriptions.notify(topics.read(message, own=self._origin))
+                    self._subscriptions.notify(topics_in(message, own=self._origin))
             except Exception as error:  # whatever a layer raises: a deaf hub would be deaf for good
                 if self._stopping.is_set():
                     return
@@ -245,7 +245,7 @@ class Hub:
     async def _join(self) -> None:
         self._layer = get_channel_layer()
         self._channel = await self._layer.new_channel()
-        await self._layer.group_add(topics.GROUP, self._channel)
+        await self._layer.group_add(GROUP, self._channel)
         if self._subscriptions:  # they came before the first notification
             self._subscriptions.notify({RECONNECTED})
         self._joined.set()
@@ -267,7 +267,7 @@ class Hub:
         """Join again: a Redis that lost its memory forgot the group without breaking our connection."""
         try:
             async with asyncio.timeout(_RENEWED_WITHIN_S):
-                await self._layer.group_add(topics.GROUP, self._channel)
+                await self._layer.group_add(GROUP, self._channel)
         except Exception as error:  # what receives may meet the same error, and deals with it then
             logger.debug("Could not renew the membership: %s", error)
             self._is_away.set()
@@ -288,7 +288,7 @@ class Hub:
         """Give the membership back. A layer that is gone keeps nobody from stopping."""
         try:
             if self._joined.is_set():
-                await self._layer.group_discard(topics.GROUP, self._channel)
+                await self._layer.group_discard(GROUP, self._channel)
             close = getattr(self._layer, "close_pools", None) or getattr(self._layer, "close", None)
             if close is not None:
                 await close()

@@ -18,13 +18,13 @@ from psycopg import sql
 from psycopg.pq import Escaping, ExecStatus
 
 from core.backoff import Backoff
-from live import topics
 from observing import fields
 from postgres import connections
 from postgres.backend.base import DatabaseWrapper
 
 logger = logging.getLogger("live")
 
+MAY_HAVE_MISSED: Final = "live.reconnected"  # the type of the message that says so
 _PAYLOAD_BYTES: Final = 7999  # NOTIFY refuses 8,000
 _FIRST_LISTEN_S: Final = 5.0  # how long group_add waits for it; what is missed after that is made up for
 _GROUP_EXPIRY_S: Final = 86_400.0  # a channel nobody received from for a day has no owner any more
@@ -274,7 +274,7 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
     def _listens(self) -> None:
         if self._missed_some:
             for mailbox in self._mailboxes.values():
-                mailbox.put({"type": topics.MAY_HAVE_MISSED})
+                mailbox.put({"type": MAY_HAVE_MISSED})
         self._is_listening.set()
         self._missed_some = True  # from here on: whoever listens again has lost something in between
 
@@ -333,7 +333,7 @@ class _Mailbox:
     def put(self, message: dict[str, Any]) -> None:
         if len(self._messages) >= self._capacity:
             self._messages.clear()
-            self._messages.append({"type": topics.MAY_HAVE_MISSED})
+            self._messages.append({"type": MAY_HAVE_MISSED})
         self._messages.append(message)
         self._arrived.set()
 

@@ -1,16 +1,17 @@
-"""What writes call: touch the topics that became stale; and how these leave this process. The only place that knows
-which channel layer is configured.
+"""What writes call: touch the topics that became stale (free texts such as "job:7", named by writes, watched by reads);
+how these leave this process, and how messages carry them. The only place that knows which channel layer is configured.
 
 In a process with a hub, which is a web server, topics leave by its event loop, and those of one moment together
 (docs/adr/0004): whoever commits hands them over and goes on. That hub hears of them at once, and passes over its own
 messages when they come back. Any other process sends what it commits itself."""
 
 import asyncio
+import json
 import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -18,8 +19,8 @@ from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.db import DEFAULT_DB_ALIAS
 
-from live import topics as topic_names
-from live.layer import NotifyChannelLayer
+from live import RECONNECTED, errors
+from live.layer import MAY_HAVE_MISSED, NotifyChannelLayer
 from live.registry import Appended, Item
 from observing import fields
 from postgres import connections
@@ -31,6 +32,11 @@ _SEND_WITHIN_S: Final = 3.0  # a Redis that does not answer may not hold up who 
 # What is touched so soon after a message went out goes with the next: at most 200 messages a second from a process,
 # each of which wakes every process of the farm. The first is not held back.
 _GATHER_S: Final = 0.005
+GROUP: Final = "live"  # the one group of the channel layer; its members are the hubs, one in each process
+TOUCHED: Final = "live.touched"
+_LONGEST_TOPIC: Final = 1000
+# NOTIFY takes payloads below 8,000 bytes; the rest is room for the envelope around the topics.
+_BATCH_BYTES: Final = 7000
 
 
 def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
@@ -41,7 +47,7 @@ def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
     cannot be published is logged and never raised: it is a hint, the slow poll makes up for it. Call it from
     synchronous code, in any thread. Raises BadTopic. The rule is promise 9 of the design.
     """
-    _touched.add(map(topic_names.checked, topics), using=using)
+    _touched.add(map(checked_topic, topics), using=using)
 
 
 def append(new: Mapping[str, Item], *topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
@@ -49,13 +55,13 @@ def append(new: Mapping[str, Item], *topics: str, using: str = DEFAULT_DB_ALIAS)
     has the greater cursor, where more than one may hand it over), and nothing else:
     after the commit, who watches that in this process (of a stream: and has what the item `follows`) gets it as it is,
     and does not read. `topics` are touched beside. Raises BadTopic."""
-    items = [_New(topic_names.checked(topic), item) for topic, item in new.items()]
-    _touched.add([*map(topic_names.checked, topics), *items], using=using)
+    items = [_New(checked_topic(topic), item) for topic, item in new.items()]
+    _touched.add([*map(checked_topic, topics), *items], using=using)
 
 
 def append_committed(new: Mapping[str, Item]) -> None:
     """`append` of items that are committed already, by the event loop of a process with a hub."""
-    _publish([_New(topic_names.checked(topic), item) for topic, item in new.items()])
+    _publish([_New(checked_topic(topic), item) for topic, item in new.items()])
 
 
 def publish(topics: Sequence[str], appended: Appended | None = None) -> None:
@@ -66,6 +72,41 @@ def publish(topics: Sequence[str], appended: Appended | None = None) -> None:
             _send(topics)
     except Exception as error:  # whatever a layer raises: the write before it is committed and stays
         _log_error(error)
+
+
+def checked_topic(topic: str) -> str:
+    """Return the topic as it is. Raises BadTopic: it is empty, too long, or ends with "*" (a pattern)."""
+    is_short = len(topic) <= _LONGEST_TOPIC // 12 - 1  # JSON writes no character with more than twelve
+    if not topic or topic.endswith("*") or not (is_short or _encoded_size(topic) <= _LONGEST_TOPIC):
+        raise errors.BadTopic
+    return topic
+
+
+def messages_of(topics: Iterable[str], *, origin: str = "") -> Iterator[dict[str, Any]]:
+    """Yield the fewest messages, in the order given, that carry all topics and fit into a NOTIFY each. `origin` (36
+    characters at most) names the hub that has heard of them already; none has without it."""
+    batch: list[str] = []
+    room = _BATCH_BYTES
+    for topic in topics:
+        size = _encoded_size(topic) + 2
+        if batch and size > room:
+            yield _message(batch, origin)
+            batch, room = [], _BATCH_BYTES
+        batch.append(topic)
+        room -= size
+    if batch:
+        yield _message(batch, origin)
+
+
+def topics_in(message: dict[str, Any], *, own: str) -> frozenset[str]:
+    """Return the topics of a message: `{RECONNECTED}` if others were lost, none if it is foreign or of the origin
+    `own`."""
+    if message.get("type") == MAY_HAVE_MISSED:
+        return frozenset({RECONNECTED})
+    if message.get("from") == own:
+        return frozenset()
+    named = message.get("topics") if message.get("type") == TOUCHED else None
+    return frozenset(topic for topic in named if isinstance(topic, str)) if isinstance(named, list) else frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,21 +245,31 @@ _touched = Gathered(_publish)
 def _send(topics: Sequence[str], origin: str = "") -> None:
     layer = get_channel_layer()
     if isinstance(layer, NotifyChannelLayer):
-        layer.publish(group=topic_names.GROUP, messages=topic_names.messages(topics, origin=origin))
+        layer.publish(group=GROUP, messages=messages_of(topics, origin=origin))
     else:
         async_to_sync(_send_by)(layer, topics, origin)
 
 
 def _post(layer: Any, topics: Sequence[str], origin: str) -> bool:
     """Whether the connection that listens has them now."""
-    messages = topic_names.messages(topics, origin=origin)
-    return isinstance(layer, NotifyChannelLayer) and layer.post(group=topic_names.GROUP, messages=messages)
+    messages = messages_of(topics, origin=origin)
+    return isinstance(layer, NotifyChannelLayer) and layer.post(group=GROUP, messages=messages)
 
 
 async def _send_by(layer: Any, topics: Sequence[str], origin: str) -> None:
     async with asyncio.timeout(_SEND_WITHIN_S):
-        for message in topic_names.messages(topics, origin=origin):
-            await layer.group_send(topic_names.GROUP, message)
+        for message in messages_of(topics, origin=origin):
+            await layer.group_send(GROUP, message)
+
+
+def _message(batch: list[str], origin: str) -> dict[str, Any]:
+    return {"type": TOUCHED, "topics": batch, **({"from": origin} if origin else {})}
+
+
+def _encoded_size(topic: str) -> int:
+    if topic.isascii() and topic.isprintable() and '"' not in topic and "\\" not in topic:
+        return len(topic) + 2  # nearly all, and there are as many as jobs change
+    return len(json.dumps(topic))  # JSON escapes all that is not ASCII: characters are bytes
 
 
 def _log_error(error: BaseException) -> None:

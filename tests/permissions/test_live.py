@@ -8,7 +8,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from examples.imagegame.models import Game, Submission
 from jobs.queries.pages import EVERYBODY
-from live import registry, rights
+from live import protocol, registry
 from live.protocol import WatchRequest
 from tests.permissions.world import World
 
@@ -150,8 +150,8 @@ def _watch_request(farm: World, line: str, who: str, arguments: Mapping[str, Any
     return WatchRequest.model_validate({"id": "a", "name": name, "args": given, "ticket": ticket, "language": "en-gb"})
 
 
-def _audience(verdict: rights.WatchDecision) -> str:
-    if isinstance(verdict, rights.Granted):
+def _audience(verdict: protocol.WatchDecision) -> str:
+    if isinstance(verdict, protocol.Granted):
         return verdict.audience
     return "-" if verdict.error is None else verdict.error.code
 
@@ -171,6 +171,6 @@ def test_everybody_sees_what_the_table_says(farm: World) -> None:
         found[line] = {}
         for who in cells:
             user = farm.users.get(who, AnonymousUser())
-            [verdict] = rights.judge(user, [_watch_request(farm, line, who, arguments)])
+            [verdict] = protocol.judge(user, [_watch_request(farm, line, who, arguments)])
             found[line][who] = _audience(verdict)
     assert found == dict(_lines())

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from live import admission
-from live.admission import SHARED, Admission
+from live import routing
 from live.protocol import Bucket
+from live.routing import SHARED, Admission
 
 LONG_S = 60.0
 
@@ -85,7 +85,7 @@ def site() -> Site:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of the buckets and of the log."""
     made = Clock()
-    monkeypatch.setattr(admission, "_now", made)
+    monkeypatch.setattr(routing, "_now", made)
     return made
 
 
@@ -93,7 +93,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def _few(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of an address, and of openings one in 25 s; who is refused hears of it in a minute."""
     settings.LIVE = {"SOCKETS": 100, "SOCKETS_PER_ADDRESS": 2, "BURST": 1000, "PER_SECOND": 1}
-    monkeypatch.setattr(admission, "_ANSWER_AFTER_S", LONG_S)
+    monkeypatch.setattr(routing, "_ANSWER_AFTER_S", LONG_S)
 
 
 class TestRefusals:
@@ -111,7 +111,7 @@ class TestRefusals:
         assert refused.sent == []
 
     async def test_come_at_once_where_many_wait_for_theirs(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(admission, "_MOST_UNANSWERED", 1)
+        monkeypatch.setattr(routing, "_MOST_UNANSWERED", 1)
         for _ in range(2):
             await site.opens()
         waiting, at_once = await site.opens(), await site.opens()
@@ -120,7 +120,7 @@ class TestRefusals:
         assert not (await site.opens()).served.done()
 
     async def test_come_when_their_time_is_over(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(admission, "_ANSWER_AFTER_S", 0)
+        monkeypatch.setattr(routing, "_ANSWER_AFTER_S", 0)
         for _ in range(2):
             await site.opens()
         assert (await site.opens()).sent == ["websocket.close"]
@@ -176,7 +176,7 @@ class TestAnAddress:
     async def test_that_has_a_socket_is_remembered_where_too_many_came_and_went(
         self, site: Site, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(admission, "_MOST_REMEMBERED", 3)
+        monkeypatch.setattr(routing, "_MOST_REMEMBERED", 3)
         for _ in range(2):
             await site.opens()
         for number in (2, 3):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pytest_django import Settings
 
-from live.admission import is_trusted
+from live.routing import is_trusted
 from tests.looped import looped
 
 
