@@ -9,12 +9,13 @@ from jobs import operations as jobs
 from jobs.operations import Link
 from jobs.operations.hooks import Viewer
 from jobs.registry import COUNTING_CRONS, register_meter
-from metering import operations, registry
+from metering import operations
+from metering.operations import meter
 
 register_meter(operations.METER)
 for _kind in settings.METERING["KINDS"]:  # by OpenAI's `usage` object in their results
-    if registry.reader_of(_kind) is None:
-        registry.declare(_kind)
+    if meter.reader_of(_kind) is None:
+        meter.declare(_kind)
 COUNTING_CRONS.append(operations.COUNT_USAGE)
 
 

@@ -3,6 +3,7 @@
 Foreign keys on the way of a job carry no database constraint, as there (docs/adr/0007). Amounts are exact decimals.
 """
 
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -13,11 +14,16 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from metering.domain import MOST_AMOUNT, Period, Unit
+from metering.domain import MOST_AMOUNT, Period, Unit, written
 from postgres.schema import loose
 
 LONGEST_MODEL = 200
 _loose = partial(loose, null=True, related_name="+")
+
+
+def amount(value: Decimal, unit: Unit) -> str:
+    """An amount with its unit, money in the farm's currency."""
+    return written(value, unit, currency=settings.METERING["CURRENCY"])
 
 
 def _amount(**options: Any) -> Any:
@@ -85,6 +91,11 @@ class Budget(models.Model):
     def about(self) -> str:
         """What it is of, whatever its amount: "tokens per day of ada"."""
         return f"{self.unit} per {self.period} of {self.subject}"
+
+    @property
+    def title(self) -> str:
+        """It in a sentence: "the budget of 1,000 tokens per day of ada"."""
+        return f"the budget of {amount(self.amount, Unit(self.unit))} per {self.period} of {self.subject}"
 
     @property
     def subject(self) -> str:

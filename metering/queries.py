@@ -10,8 +10,9 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Now
 
+from jobs.domain.meters import Used
 from metering.domain import Ledger, Period, Unit
-from metering.models import Budget, Day, Watermark
+from metering.models import Budget, Day, Watermark, amount
 from postgres import statements
 
 # What usage is shown by, and the columns that say it.
@@ -57,12 +58,12 @@ def balances(budget_ids: Sequence[int], *, since: datetime) -> list[statements.R
     return statements.load("metering", "balances").run({"budgets": list(budget_ids), "since": since})
 
 
-def ledgers(budgets: Sequence[Budget], *, titles: Mapping[int, str], now: datetime) -> dict[int, Ledger]:
+def ledgers(budgets: Sequence[Budget], *, now: datetime) -> dict[int, Ledger]:
     """These locked budgets with what is committed of their windows from now on; many settlements are folded."""
     rows = balances([budget.pk for budget in budgets], since=Period.MONTH.begin(now))
     made = {
         budget.pk: Ledger(
-            budget_id=budget.pk, title=titles[budget.pk], unit=Unit(budget.unit), period=Period(budget.period),
+            budget_id=budget.pk, title=budget.title, unit=Unit(budget.unit), period=Period(budget.period),
             amount=budget.amount,
         )
         for budget in budgets
@@ -96,6 +97,15 @@ def outputs(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], statem
     """Of these attempts (job and fence) that wrote anything: rows of `size head payload`, see outputs.sql."""
     params = {"job": [job for job, _ in attempts], "fence": [fence for _, fence in attempts], "most": MOST_READ}
     return {(row.job_id, row.fence): row for row in statements.load("metering", "outputs").run(params)}
+
+
+def of_jobs(job_ids: Sequence[int]) -> Used | None:
+    """What these jobs used together; None while none of their attempts has ended."""
+    [row] = statements.load("metering", "of_jobs").run({"jobs": list(job_ids)})
+    if not row.attempts:
+        return None
+    words = amount(row.cost, Unit.MONEY) if row.cost else ""
+    return Used(**row._asdict() | {"model": row.model or "", "cost_in_words": words})
 
 
 def counted_until() -> datetime | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from math import ceil
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.db import transaction
 from django.db.models import F, Sum
@@ -23,11 +23,11 @@ from core.backoff import LONGEST_S
 from core.recent import Recent
 from jobs.domain.meters import AttemptEnd, Hold, Used
 from jobs.domain.records import JobRecord
-from metering import domain, queries, registry
-from metering.domain import Ledger, Need, Reader, Tokens, Unit
+from jobs.registry import METERED_KINDS
+from metering import domain, queries
+from metering.domain import Ledger, Need, Reader, Tokens, Unit, Written
 from metering.errors import BudgetExhausted, ExceedsBudget
-from metering.models import Budget, Day, Model
-from metering.operations import rollup
+from metering.models import Budget, Day, Model, amount
 from metering.queries import NewReading
 from observing import numbers
 from postgres.statements import Row
@@ -40,11 +40,31 @@ log = logging.getLogger(__name__)
 _MILLION: Final = 1_000_000
 _STEP: Final = Decimal("0.000001")  # what an amount is exact to
 
-
+# How tokens of which kinds are read: declared in every process, in an app's `kinds.py` or `hooks.py`.
+_readers: Final[dict[str, Reader]] = {}
 # Who has budgets, as this process read it: tokens, people, groups.
 _known: Final[Recent[Sequence[frozenset[int]]]] = Recent(for_s=FRESH_S)
 # The mean seconds of each kind: a week of everybody's days takes long to add up, and the budgets are locked meanwhile.
 _means: Final[Recent[float]] = Recent(for_s=60.0)
+
+
+def declare(
+    kind: str, *, model: tuple[str, ...] = ("model",), used: Callable[[Any], Tokens] = domain.used,
+    expected: Callable[[Any], Tokens] = domain.expected, written: Callable[[str], Written] | None = None,
+) -> Reader:  # fmt: skip
+    """Have tokens of this kind's jobs counted: `model` is the path of the model's name in a payload, `used` reads a
+    result, `expected` a payload; `written` reads output, of attempts that end without saying what they used. The same
+    kind again must say the same, or ValueError."""
+    reader = Reader(model=model, used=used, expected=expected, written=written)
+    if _readers.setdefault(kind, reader) != reader:
+        raise ValueError(f"how tokens of the kind {kind!r} are read is declared twice")
+    METERED_KINDS.add(kind)
+    return reader
+
+
+def reader_of(kind: str) -> Reader | None:
+    """How tokens of this kind are read; None for one that has none."""
+    return _readers.get(kind)
 
 
 def forget_known() -> None:
@@ -105,7 +125,7 @@ class BudgetMeter:
         if not locked:  # they were deleted since this process read who has budgets
             return _Admission(run_at=[None] * len(new), reserved=[[]] * len(new))
         now: datetime = locked[0].now  # type: ignore[attr-defined]  # annotated
-        ledgers = queries.ledgers(locked, titles={one.pk: rollup.of_budget(one) for one in locked}, now=now)
+        ledgers = queries.ledgers(locked, now=now)
         units = {budget.unit for budget in locked}
         placed = [
             _placed(one, _needs(locked, ledgers, one, expected), now=now)
@@ -130,10 +150,10 @@ class BudgetMeter:
         waits = Budget.objects.filter(reservations__job_id=job_id, reservations__starts_at__gt=Now())
         rows = waits.annotate(starts_at=F("reservations__starts_at")).select_related("token", "person", "group")
         budget = rows.order_by("-starts_at").first()
-        return None if budget is None else Hold(cause=rollup.of_budget(budget), until=budget.starts_at)
+        return None if budget is None else Hold(cause=budget.title, until=budget.starts_at)
 
     def used(self, job_ids: Sequence[int]) -> Used | None:
-        return rollup.of_jobs(job_ids)
+        return queries.of_jobs(job_ids)
 
 
 METER: Final = BudgetMeter()
@@ -175,7 +195,7 @@ def _placed(
 ) -> tuple[datetime | None, list[tuple[int, datetime, Decimal]]]:
     """When this job may start (None: when it would), and what is reserved of which budget, in which window."""
     if (never := domain.never_fits(needs)) is not None:
-        raise ExceedsBudget(budget=capfirst(never[0].title), needed=rollup.amount(never[1], never[0].unit))
+        raise ExceedsBudget(budget=capfirst(never[0].title), needed=amount(never[1], never[0].unit))
     begin = max(now, one.run_at) if one.run_at else now
     moment = domain.first_room(needs, at=begin)
     if moment is None or (moment > begin and not one.may_wait):
@@ -186,12 +206,12 @@ def _placed(
 
 def _exhausted(needs: Sequence[Need], *, begin: datetime, moment: datetime | None, now: datetime) -> BudgetExhausted:
     """The refusal, about the budget with the longest window of those that lack room."""
-    ledger, amount = max(domain.lacking(needs, begin), key=lambda need: need[0].period.end(begin))
+    ledger, needed = max(domain.lacking(needs, begin), key=lambda need: need[0].period.end(begin))
     until = moment or ledger.period.end(begin)
     return BudgetExhausted(
         budget=capfirst(ledger.title),
-        needed=rollup.amount(amount, ledger.unit),
-        left=rollup.amount(max(Decimal(0), ledger.left(begin)), ledger.unit),
+        needed=amount(needed, ledger.unit),
+        left=amount(max(Decimal(0), ledger.left(begin)), ledger.unit),
         until=f"{until:%Y-%m-%d %H:%M} UTC",
         retry_after=max(1, ceil((until - now).total_seconds())),
     )
@@ -211,7 +231,7 @@ def _expectations(new: Sequence[JobRecord], *, units: Set[str], now: datetime) -
 
 def _read(one: JobRecord) -> tuple[str, Tokens | None]:
     """The model that a job names, and the tokens to expect; None of a kind that reports none."""
-    reader = registry.reader_of(one.kind)
+    reader = reader_of(one.kind)
     if reader is None:
         return "", None
     payload = values.loads(one.payload.encode())
@@ -240,7 +260,7 @@ def _cost(tokens: Tokens | None, price: Model | None) -> Decimal:
 
 def _readings(ends: Sequence[AttemptEnd]) -> list[NewReading]:
     """The tokens of these attempts: as their results say, or else estimated from what they wrote."""
-    read = [(end, reader, _used(end, reader)) for end in ends if (reader := registry.reader_of(end.kind))]
+    read = [(end, reader, _used(end, reader)) for end in ends if (reader := reader_of(end.kind))]
     silent = [(end.job_id, end.fence) for end, reader, used in read if reader.written and not used.total]
     outputs = queries.outputs(silent) if silent else {}
     return [_reading(end, reader, used, outputs.get((end.job_id, end.fence))) for end, reader, used in read]

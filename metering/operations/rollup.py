@@ -6,19 +6,14 @@ twice counts nothing double.
 """
 
 import time
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Final
 
-from django.conf import settings
 from django.db import transaction
 
 from jobs import operations as jobs
-from jobs.domain.meters import Used
 from live import operations as live
 from metering import queries
-from metering.domain import Unit, written
 from metering.models import Budget, Settlement, Watermark
 from postgres import statements, transactions
 from scheduling import operations as crons
@@ -112,27 +107,3 @@ def _count(*, now: datetime, horizon: datetime) -> tuple[int, bool]:
         if counted.changed:
             live.touch(TOPIC)
     return counted.changed, until == horizon
-
-
-def of_job(job_id: int) -> Used | None:
-    """What this job used; None while none of its attempts has ended."""
-    return of_jobs([job_id])
-
-
-def of_jobs(job_ids: Sequence[int]) -> Used | None:
-    """What these jobs used together; None while none of their attempts has ended."""
-    [row] = statements.load("metering", "of_jobs").run({"jobs": list(job_ids)})
-    if not row.attempts:
-        return None
-    words = amount(row.cost, Unit.MONEY) if row.cost else ""
-    return Used(**row._asdict() | {"model": row.model or "", "cost_in_words": words})
-
-
-def amount(value: Decimal, unit: Unit) -> str:
-    """An amount with its unit, money in the farm's currency."""
-    return written(value, unit, currency=settings.METERING["CURRENCY"])
-
-
-def of_budget(budget: Budget) -> str:
-    """A budget in a sentence: "the budget of 1,000 tokens per day of ada"."""
-    return f"the budget of {amount(budget.amount, Unit(budget.unit))} per {budget.period} of {budget.subject}"

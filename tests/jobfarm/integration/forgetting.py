@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jobs import kinds
-from metering import registry as metered
+from metering.operations import meter as metered
 from ratelimits import limits
 from scheduling import registry
 from scheduling.operations import crons, retention

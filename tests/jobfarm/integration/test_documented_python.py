@@ -16,7 +16,8 @@ from ninja import NinjaAPI
 
 from accounts import operations as accounts
 from jobs import operations as jobs
-from metering import operations as metering, registry as metered
+from metering import operations as metering
+from metering.operations import meter as metered
 from ratelimits import operations as ratelimits
 from ratelimits.errors import RateLimited
 from scheduling import operations as scheduling

@@ -9,10 +9,11 @@ from django.contrib.auth.models import User
 
 from jobs import operations as jobs
 from jobs.registry import METERED_KINDS
-from metering import operations as metering, registry
+from metering import operations as metering
 from metering.domain import MOST
 from metering.errors import ExceedsBudget
 from metering.models import Day, Model, Reading, Reservation, Settlement, Window
+from metering.operations import meter
 from scheduling.errors import SomeFailed
 from tests import farm
 from tests.metering import budgets
@@ -29,7 +30,7 @@ def odd_kind() -> Iterator[None]:
     farm.kind("odd")
     metering.declare("odd", used=lambda result: metering.Tokens(result["in"], result["out"]))
     yield
-    del registry._readers["odd"]
+    del meter._readers["odd"]
     METERED_KINDS.discard("odd")
 
 
