@@ -52,7 +52,7 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     """Make a call: a job, once for each Idempotency-Key. A repeat waits for the same job."""
     call, key, labels = http.call(request, path), http.idempotency_key(request), http.labels(request)
     call = replace(call, is_kept=call.is_background or key is not None or http.is_background(request))
-    attempt = http.attempt_of(request, call, token_id=people.token_id(request)) if key is None else http.Attempt()
+    attempt = http.attempt_of(request, call, key=key)
     if (
         key is not None or attempt.is_repeated or path in domain.AUDIO or http.wants_cache(request)
         or call_hooks.is_hooked(path)

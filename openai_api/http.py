@@ -16,6 +16,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import register_converter
+from django.urls.converters import StringConverter
 from pydantic import Field, ValidationInfo, field_validator
 
 from accounts import http as people
@@ -60,14 +61,8 @@ class Attempt:
     fingerprint: str = ""
 
 
-class CallConverter:
+class CallConverter(StringConverter):
     regex = "|".join(domain.PATHS)
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
 
 
 register_converter(CallConverter, "openaicall")
@@ -91,9 +86,7 @@ register_converter(ResponseIdConverter, "responseid")
 def call(request: HttpRequest, path: str) -> domain.Call:
     """The call of this request. Raises InvalidCall, and NotJsonError where its body is no JSON."""
     if path not in domain.AUDIO:
-        body = api.loads(request, domain.BODY, most=settings.JOBFARM["PAYLOAD_BYTES"])
-        jobs.check_payload(body)  # before anybody hashes it, or copies it for hooks
-        call = domain.call(path, body)
+        call = domain.call(path, api.loads(request, domain.BODY, most=settings.JOBFARM["PAYLOAD_BYTES"]))
         headers = {name: request.headers[name] for name in messages.HEADERS if name in request.headers}
         return replace(call, headers=headers) if messages.is_at(path) else call
     file = file_of(request)
@@ -110,14 +103,14 @@ def fingerprint(request: HttpRequest, call: domain.Call) -> list[Any]:
     return [request.path, call.body, digest.hexdigest()] if file else [request.path, call.body]
 
 
-def attempt_of(request: HttpRequest, call: domain.Call, *, token_id: int | None) -> Attempt:
-    """Which attempt of a client that repeats its calls by itself this is."""
+def attempt_of(request: HttpRequest, call: domain.Call, *, key: str | None) -> Attempt:
+    """Which attempt of a client that repeats its calls by itself this is, if it has no key. Raises InvalidJson."""
     count = request.headers.get(ATTEMPT, "")
-    if not _NUMBER.fullmatch(count):
+    if key is not None or not _NUMBER.fullmatch(count):
         return Attempt()
-    decisive = [*fingerprint(request, call), token_id, *(request.headers.get(name, "") for name in _DECIDING)]
-    digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
-    return Attempt(is_repeated=int(count) > 0, fingerprint=digest)
+    headers = (request.headers.get(name, "") for name in _DECIDING)
+    decisive = [*fingerprint(request, call), people.token_id(request), *headers]
+    return Attempt(is_repeated=int(count) > 0, fingerprint=jobs.repeatable(api.caller(request), None, decisive).key)
 
 
 def idempotency_key(request: HttpRequest) -> str | None:

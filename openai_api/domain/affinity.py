@@ -36,17 +36,22 @@ class CallKeys:
 
 
 def keys(call: Call, *, secret: bytes) -> CallKeys:
-    """The keys of a call; none of another person's are the same, since each has a `secret`."""
+    """The keys of a call; none of another person's are the same, since each has a `secret`. Of one that no row can hold
+    anything will do: its job is refused."""
     digest = hashlib.blake2b(json.dumps([call.path, call.model]).encode(), digest_size=16, key=secret)
     by_caller = call.body.get("prompt_cache_key")
     if call.path not in STREAMED or call.file is not None:
         return CallKeys()
     if isinstance(by_caller, str) and by_caller:
-        digest.update(by_caller.encode())
+        digest.update(by_caller.encode(errors="replace"))
         only = UUID(bytes=digest.digest())
         return CallKeys(lookup=[only], stored=only)
     size, known = 0, list[UUID]()
-    for text in (json.dumps([call.body.get(name) for name in _HEAD]), *_messages(call.body)):
+    try:
+        texts = [json.dumps([call.body.get(name) for name in _HEAD]), *_messages(call.body)]
+    except RecursionError:
+        return CallKeys()
+    for text in texts:
         digest.update(_PASSING.sub("", text).encode(errors="replace"))
         size += len(text)
         known += [UUID(bytes=digest.digest())] if size >= LEAST else []

@@ -135,9 +135,11 @@ def is_held(path: str) -> bool:
 
 
 def before(call: Call, *, user: User | None, token_id: int | None) -> tuple[Call, list[str]]:
-    """The call as the hooks let it pass, and what they did. Raises CallRefused, HookFailed."""
+    """The call as the hooks let it pass, and what they did. Raises CallRefused, HookFailed, and InvalidJson."""
     notes: list[str] = []
-    for hook in _of(BEFORE, call.path):
+    if hooks := [*_of(BEFORE, call.path)]:
+        jobs.check_payload(call.body)  # what is nested too deep cannot be copied
+    for hook in hooks:
         seen = HookedCall(path=call.path, model=call.model, body=_whole(call.body), user=user, token_id=token_id)
         if (changed := hook.ask(seen, check=partial(_with_body, call))) is not None:
             call, notes = changed, [*notes, f"{hook.name} changed the call"]

@@ -2,7 +2,6 @@
 for that gets the answer of the same call (docs/adr/0139)."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -97,7 +96,7 @@ def look(call: Call, *, user: User, token_id: int | None, labels: Mapping[str, A
         return Lookup()
     model = names.find(call.model, user=user, token_id=token_id).model
     decisive = [user.pk, call.path, model, call.body, dict(call.headers), labels]
-    key = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+    key = jobs.repeatable(user, None, decisive).key
     rows = CachedCall.objects.filter(pk=key, expires_at__gt=Now())
     job_id = rows.values_list("job_id", flat=True).first()
     if job_id is None or jobs.statuses([job_id]).get(job_id) != "success":

@@ -1,7 +1,9 @@
 """Bodies and answers that nobody means: each is refused, or ends as an error that names its job."""
 
 import json
+import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from django.core.files.base import ContentFile
 from django.test import Client
 
 from accounts import operations as accounts
+from core import values
 from jobs import operations as jobs
 from jobs.models import Job, Worker
 from openai_api.operations import call_hooks
@@ -60,13 +63,33 @@ class TestABody:
             f'"messages": {"[" * 300}{"]" * 300}', f'"messages": {"[" * 850}{"]" * 850}',
         ],
     )  # fmt: skip
-    def test_that_no_row_can_hold_is_refused(self, client: Client, fields: str, hooks: list[call_hooks.Hook]) -> None:
+    @pytest.mark.parametrize("is_hooked", [False, True])
+    @pytest.mark.usefixtures("hooks")
+    def test_that_no_row_can_hold_is_refused(self, client: Client, fields: str, is_hooked: bool) -> None:
         offering("tiny")
         offering("tiny", name="other")
-        call_hooks.before_call()(lambda call: None)
-        answer = post(client, "chat/completions", '{"model": "tiny", ' + fields + "}")
-        assert answer.status_code == 400, answer.content
+        if is_hooked:
+            call_hooks.before_call()(lambda call: None)
+        body = '{"model": "tiny", "temperature": 0, ' + fields + "}"
+        for headers in ({}, {"X-Stainless-Retry-Count": "0"}, {"X-Cache": "exact"}, {"Idempotency-Key": "k"}):
+            answer = client.post("/v1/chat/completions", body, "application/json", headers=headers)
+            assert answer.status_code == 400, (headers, answer.content)
         assert not Job.objects.exists()
+
+    def test_is_encoded_once_on_its_way_to_the_database(self, client: Client) -> None:
+        offering("tiny")
+        encoded: list[Any] = []
+
+        def look(frame: FrameType, event: str, _: Any) -> None:
+            if event == "call" and frame.f_code is values.dumps.__code__:
+                encoded.append(frame.f_locals["value"])
+
+        sys.setprofile(look)
+        try:
+            post(client, "chat/completions", {"model": "tiny", "messages": [{"role": "user", "content": "x"}]})
+        finally:
+            sys.setprofile(None)
+        assert encoded == [Job.objects.whole().get().payload]
 
     @pytest.mark.parametrize("value", [None, True, 0, -1, 1e300, 10**400, "", "x", [], [[]], {}, {"a": None}, ["x", 1]])
     @pytest.mark.parametrize("path", ["chat/completions", "responses", "messages", "completions", "rerank"])
