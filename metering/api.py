@@ -25,6 +25,7 @@ from postgres import clock
 router = Calls(tags=["Usage"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
 MOST_DAYS: Final = 1000
+Amount = Annotated[Decimal, Field(ge=0, le=MOST_AMOUNT, decimal_places=6)]
 
 
 class UsageQuery(BaseModel):
@@ -68,7 +69,7 @@ class NewBudget(Body):
     token: Annotated[int, Field(ge=1, le=BIGINT)] | None = None
     unit: Unit
     period: Period
-    amount: Annotated[Decimal, Field(ge=0, le=MOST_AMOUNT, decimal_places=6)]
+    amount: Amount
 
     @model_validator(mode="after")
     def _has_one_subject(self) -> "NewBudget":
@@ -80,7 +81,7 @@ class NewBudget(Body):
 class NewAmount(Body):
     """How much a budget is to be."""
 
-    amount: Annotated[Decimal, Field(ge=0, le=MOST_AMOUNT, decimal_places=6)]
+    amount: Amount
 
 
 class BudgetOut(BaseModel):

@@ -21,13 +21,15 @@ def file_of(owner: User, file_id: UUID, *, lock: bool = False) -> File | None:
     return (files.select_for_update(of=("self",)) if lock else files).first()
 
 
-def page(rows: "QuerySet[Row]", *, after: Row | None, limit: int, is_ascending: bool = False) -> list[Row]:
-    """So many of these and one more, newest first unless asked otherwise, from the one after `after` on."""
+def page(rows: "QuerySet[Row]", *, after: Row | None, limit: int, is_ascending: bool = False) -> tuple[list[Row], bool]:
+    """So many of these, newest first unless asked otherwise, from the one after `after` on; and whether there are
+    more."""
     if after is not None:
         earlier = Q(created_at__lt=after.created_at) | Q(created_at=after.created_at, pk__gt=after.pk)
         later = Q(created_at__gt=after.created_at) | Q(created_at=after.created_at, pk__lt=after.pk)
         rows = rows.filter(later if is_ascending else earlier)
-    return list(rows.order_by(*(("created_at", "-pk") if is_ascending else ("-created_at", "pk")))[: limit + 1])
+    listed = list(rows.order_by(*(("created_at", "-pk") if is_ascending else ("-created_at", "pk")))[: limit + 1])
+    return listed[:limit], len(listed) > limit
 
 
 def batch(batch_id: UUID) -> Batch | None:

@@ -21,7 +21,7 @@ LONGEST_NAME: Final = 255
 SHORTEST_S, LONGEST_S = 3600, 2_592_000  # `expires_after[seconds]`, as at OpenAI
 _PURPOSE: Final = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 _SUFFIX: Final = re.compile(r"\.[A-Za-z0-9]{1,10}")
-_FILE_ID: Final = re.compile(r"file-([0-9a-f]{32})")
+_HEX: Final = re.compile(r"[0-9a-f]{32}")
 # Calls whose answers are JSON and short enough for a line; those that this farm does not serve are left out.
 ENDPOINTS: Final = tuple(
     path for path in ("chat/completions", "completions", "embeddings", "responses") if path in PATHS
@@ -109,10 +109,10 @@ def stored_name(name: str) -> str:
     return f"file{suffix if _SUFFIX.fullmatch(suffix) else ''}"
 
 
-def id_of(public_id: str) -> UUID | None:
-    """The id that "file-..." names; None for what is none."""
-    match = _FILE_ID.fullmatch(public_id)
-    return UUID(match[1]) if match else None
+def id_of(public_id: str, *, prefix: str) -> UUID | None:
+    """The id that "file-..." names, or "batch_..."; None for what is none."""
+    name = public_id.removeprefix(prefix)
+    return UUID(name) if name != public_id and _HEX.fullmatch(name) else None
 
 
 def endpoint(url: str) -> str:

@@ -106,8 +106,7 @@ def submit(
 def find(job_id: int, *, path: str, user: User) -> Made:
     """A call of this person at this path of the API. Raises UnknownCall."""
     job = _own(job_id, path=path, user=user)
-    body = _body(job)
-    is_stream, model = bool(body.get("stream")), domain.answering(job.payload, queue=job.queue)
+    is_stream, model = bool(job.payload["body"].get("stream")), domain.answering(job.payload, queue=job.queue)
     may_move = bool(job.payload.get("models"))
     return Made(job_id=job_id, path=path, is_stream=is_stream, model=model, ended=_ended(job), may_move=may_move)
 
@@ -202,11 +201,6 @@ def _own(job_id: int, *, path: str, user: User) -> "Job":
     return job
 
 
-def _body(job: "Job") -> Mapping[str, Any]:
-    body: Mapping[str, Any] = job.payload["body"]
-    return body
-
-
 def _conversation(job_id: int, response_id: str, *, user: User) -> list[Any]:
     """What was written until the end of this response: the context of one that follows it."""
     try:
@@ -242,7 +236,8 @@ def _response(job: "Job") -> Mapping[str, Any]:
             status, message = "failed", ended.body["error"]["message"]
     except BrokenAnswer as refusal:
         status, message = "failed", refusal.message
-    return domain.response(_body(job), job_id=job.pk, status=status, created_at=job.created_at, message=message)
+    body = job.payload["body"]
+    return domain.response(body, job_id=job.pk, status=status, created_at=job.created_at, message=message)
 
 
 def _error(job: "Job") -> str:

@@ -58,11 +58,8 @@ def create(
 
 def find(public_id: str, *, user: User) -> Batch:
     """This person's batch with this id. Raises UnknownBatch."""
-    hexadecimal = public_id.removeprefix("batch_")
-    try:
-        batch = queries.batch(UUID(hexadecimal)) if len(hexadecimal) == len(public_id) - 6 == 32 else None
-    except ValueError:
-        batch = None
+    batch_id = domain.id_of(public_id, prefix="batch_")
+    batch = None if batch_id is None else queries.batch(batch_id)
     if batch is None or batch.owner_id != user.pk:
         raise UnknownBatch
     return batch
@@ -86,8 +83,7 @@ def listed(user: User, *, after: str | None, limit: int) -> tuple[Sequence[Batch
     """This person's batches, newest first, `limit` at most, and whether there are more. Raises UnknownBatch for
     `after`."""
     last = None if after is None else find(after, user=user)
-    rows = queries.page(Batch.objects.filter(owner=user), after=last, limit=limit)
-    return rows[:limit], len(rows) > limit
+    return queries.page(Batch.objects.filter(owner=user), after=last, limit=limit)
 
 
 @transactions.retried

@@ -82,10 +82,10 @@ def keep(upload: Any, *, name: str, purpose: str, until: datetime) -> File:
     )  # fmt: skip
 
 
-def find(public_id: str, *, user: User) -> File:
+def find(public_id: str, *, user: User, lock: bool = False) -> File:
     """This person's file with this id. Raises UnknownFile."""
-    file_id = domain.id_of(public_id)
-    file = None if file_id is None else queries.file_of(user, file_id)
+    file_id = domain.id_of(public_id, prefix="file-")
+    file = None if file_id is None else queries.file_of(user, file_id, lock=lock)
     if file is None:
         raise UnknownFile(file=public_id)
     return file
@@ -98,18 +98,14 @@ def listed(
     last = None if after is None else find(after, user=user)
     files = File.objects.filter(owner=user, expires_at__gt=Now())
     files = files if purpose is None else files.filter(purpose=purpose)
-    rows = queries.page(files, after=last, limit=limit, is_ascending=is_ascending)
-    return rows[:limit], len(rows) > limit
+    return queries.page(files, after=last, limit=limit, is_ascending=is_ascending)
 
 
 @transactions.retried
 def delete(public_id: str, *, user: User) -> None:
     """Delete a file with its bytes. Raises UnknownFile, FileInBatch while a batch that has not ended reads it, and
     FileInUse while a job has it as an input."""
-    file_id = domain.id_of(public_id)
-    file = None if file_id is None else queries.file_of(user, file_id, lock=True)
-    if file is None:
-        raise UnknownFile(file=public_id)
+    file = find(public_id, user=user, lock=True)
     if Batch.objects.filter(input_file=file, status__in=sorted(LIVE)).exists():
         raise FileInBatch
     jobs.delete_upload(file.pk, by=user, also_kept=True)

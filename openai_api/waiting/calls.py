@@ -120,15 +120,9 @@ class WaitingCall:
 
     def _watch(self, note: Awaited, query: str, *, seen: str | None = None) -> Watch:
         return hub.current().watch(
-            self._send_queue,
-            query,
-            {"job_id": note.job_id},
-            watch_id="",
-            audience="member",
-            language=settings.LANGUAGE_CODE,
-            seen=seen,
-            quiet_s=_QUIET_S if note.is_new else 0.0,
-        )
+            self._send_queue, query, {"job_id": note.job_id}, watch_id="", audience="member",
+            language=settings.LANGUAGE_CODE, seen=seen, quiet_s=_QUIET_S if note.is_new else 0.0,
+        )  # fmt: skip
 
     async def _stream(self, note: Awaited, watches: list[Watch]) -> None:
         """Pass on what comes: how the job stands first, which of a new one is known, and its output from there on."""
@@ -226,7 +220,7 @@ class WaitingCall:
         """The model that answers; "" while a call waits that another one may answer yet."""
         if not note.may_move:
             return note.model
-        if self._transcript.status == "pending" and not self._transcript.has_passed:
+        if self._transcript.status == "pending" and not self._transcript.passed:
             return ""
         return await connections.run(operations.answering, note.job_id)
 

@@ -67,10 +67,6 @@ class Transcript:
         return self._passed
 
     @property
-    def has_passed(self) -> bool:
-        return self._passed > 0
-
-    @property
     def status(self) -> str:
         """The job's, as far as it is known."""
         return str(self._job["status"])
@@ -220,7 +216,7 @@ def _silence(note: Awaited, transcript: Transcript, *, is_first: bool) -> dict[s
         return {**messages.PING}
     if note.path == domain.RESPONSES:
         # A response begins with `created`, whoever says so first; its number is that of what the client has.
-        kind = "created" if is_first and not transcript.has_passed else "in_progress"
+        kind = "created" if is_first and not transcript.passed else "in_progress"
         response = domain.response({"model": note.model}, job_id=note.job_id, status=transcript.status, created_at=now)
         number = max(transcript.next_number - 1, 0)
         return {"type": f"response.{kind}", "sequence_number": number, "response": response}
