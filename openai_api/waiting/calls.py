@@ -191,7 +191,7 @@ class WaitingCall:
         if messages.is_at(note.path):
             return event(messages.error(error, status=status))
         if note.path == domain.RESPONSES:
-            return event(domain.errorevent(error, number=self._transcript.next_number))
+            return event(domain.error_event(error, number=self._transcript.next_number))
         return b"data: " + json.dumps(error).encode() + b"\n\n"
 
     async def _break_off(self, note: Awaited, status: int, error: Mapping[str, Any]) -> None:
