@@ -191,7 +191,8 @@ class _Outgoing:
             self._timer = self.loop.call_later(_GATHER_S, self._send_next)
             return
         self._sent_at, topics, self._topics = self.loop.time(), sorted(self._topics), {}
-        if not _post(get_channel_layer(), topics, self.origin):
+        layer, messages = get_channel_layer(), messages_of(topics, origin=self.origin)
+        if not (isinstance(layer, NotifyChannelLayer) and layer.post(group=GROUP, messages=messages)):
             with fields.apart():
                 self._task = self.loop.create_task(self._send(topics), name="live: publish")
 
@@ -248,12 +249,6 @@ def _send(topics: Sequence[str], origin: str = "") -> None:
         layer.publish(group=GROUP, messages=messages_of(topics, origin=origin))
     else:
         async_to_sync(_send_by)(layer, topics, origin)
-
-
-def _post(layer: Any, topics: Sequence[str], origin: str) -> bool:
-    """Whether the connection that listens has them now."""
-    messages = messages_of(topics, origin=origin)
-    return isinstance(layer, NotifyChannelLayer) and layer.post(group=GROUP, messages=messages)
 
 
 async def _send_by(layer: Any, topics: Sequence[str], origin: str) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -126,18 +126,18 @@ def after_call(**options: Any) -> Registered:
 
 def is_hooked(path: str) -> bool:
     """Whether a hook decides about calls at this path."""
-    return is_held(path) or any(_of(BEFORE, path))
+    return any(path in hook.paths for hook in (*BEFORE, *AFTER))
 
 
 def is_held(path: str) -> bool:
     """Whether answers at this path are handed out only when they are whole, and were decided about."""
-    return any(_of(AFTER, path))
+    return any(path in hook.paths for hook in AFTER)
 
 
 def before(call: Call, *, user: User | None, token_id: int | None) -> tuple[Call, list[str]]:
     """The call as the hooks let it pass, and what they did. Raises CallRefused, HookFailed, and InvalidJson."""
     notes: list[str] = []
-    if hooks := [*_of(BEFORE, call.path)]:
+    if hooks := [hook for hook in BEFORE if call.path in hook.paths]:
         jobs.check_payload(call.body)  # what is nested too deep cannot be copied
     for hook in hooks:
         seen = HookedCall(path=call.path, model=call.model, body=_whole(call.body), user=user, token_id=token_id)
@@ -180,7 +180,7 @@ def decide(job: "Job", answer: Any) -> None:
     notes, status, changed = [], None, None
     HookDecision.objects.get_or_create(job_id=job.pk)  # so that who deletes the content waits for its lock
     try:
-        for hook in _of(AFTER, path):
+        for hook in (each for each in AFTER if path in each.paths):
             if (new := hook.ask(call, copy.deepcopy(answer), check=_checked)) is not None:
                 status, answer, changed = 200, new, new
                 notes.append(f"{hook.name} changed the answer")
@@ -204,10 +204,6 @@ def _registering(
         return function
 
     return register
-
-
-def _of(hooks: list[Hook], path: str) -> Iterator[Hook]:
-    return (hook for hook in hooks if path in hook.paths)
 
 
 def _whole(body: Mapping[str, Any]) -> Any:
