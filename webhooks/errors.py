@@ -70,6 +70,10 @@ class CannotReplay(WebhooksError, code="cannot_replay", http_status=409):
     """A delivery that is {status} is not replayed: {reason}."""
 
 
+class NotAllowed(WebhooksError, code="forbidden", http_status=403):
+    """Whoever started this replay may replay no deliveries any more."""
+
+
 class Undeliverable(WebhooksError, code="undeliverable", http_status=502):
     """Nothing answers at {url}: {reason}. Say with --url (or JOBFARM_URL) where this farm is."""
 

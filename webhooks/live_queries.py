@@ -24,7 +24,6 @@ from webhooks.queries import pages
 OPERATOR: Final = "operator"
 INBOX: Final = "inbox"  # who may see deliveries, and not everybody's jobs
 VIEW: Final = "webhooks.view_delivery"
-OPERATE: Final = "webhooks.operate_delivery"  # who may replay, send tests and change secrets
 ROWS: Final = 50
 _STARTS: Final = 200
 TROUBLE: Final = "trouble"  # in place of a status: all that a person may have to see to

@@ -75,10 +75,10 @@ def replay_matching(wanted: Filter, *, by: User) -> Replay | None:
 @mutation
 def replay_batch(*, wanted: dict[str, Any], by: int, after: int, until: int, matched: int) -> int:
     """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `matched` is how many matched
-    when it began, for who watches."""
+    when it began, for who watches. Raises NotAllowed, which ends it, where `by` may log in no more."""
     person = User.objects.filter(pk=by, is_active=True).first()
     if person is None:
-        return 0
+        raise NotAllowed("The account that started it is no longer active.")
     matching = _replayable(Filter.read(**wanted), person).filter(pk__gt=after, pk__lte=until)
     rows = list(matching.order_by("pk").values_list("pk", "endpoint_id")[:BATCH])
     if len(rows) == BATCH:

@@ -44,7 +44,7 @@ class DeliveryAdmin(administration.OnSite, administration.Operated, administrati
     """What came, as it came. What it leads to changes by replaying it."""
 
     page = "webhooks:delivery"
-    operate = live_queries.OPERATE
+    operate = operations.OPERATE
 
     list_display = ["id", "source", "event_type", "state", "attempts", "duplicates", "excerpt", "received_at"]
     list_display_links = ["id", "event_type"]
@@ -87,7 +87,7 @@ def _retire(request: HttpRequest, row: Secret) -> str:
 class SecretAdmin(administration.Operated, administration.ReadOnly):
     """Which secrets there are. What they are is shown once, on the page where they are added."""
 
-    operate = live_queries.OPERATE
+    operate = operations.OPERATE
 
     list_display = ["fingerprint", "source", "name", "state", "created_at", "retired_at", "last_used_at"]
     list_filter = ["source", ("retired_at", admin.EmptyFieldListFilter)]

@@ -118,7 +118,7 @@ def _start_again(request: HttpRequest, row: JobStart) -> str:
 
 @admin.register(JobStart)
 class JobStartAdmin(administration.Operated, administration.BoundedList):
-    operate = live_queries.OPERATE
+    operate = operations.OPERATE
     list_display = ["id", "shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "excerpt", "at"]
     list_filter = [
         administration.among("outcome", StartOutcome, led={StartOutcome.FAILED}),

@@ -26,7 +26,7 @@ from scheduling.operations import endings
 from scheduling.operations.functions import insert, new
 from webhooks.domain import bodies
 from webhooks.domain.deliveries import WAITING, Filter, Outcome, Source, Status, is_replayable, next_wait
-from webhooks.errors import BadPayload, CannotReplay, NotFound, WebhooksError
+from webhooks.errors import BadPayload, CannotReplay, NotAllowed, NotFound, WebhooksError
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery
@@ -155,6 +155,7 @@ def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> st
     return settlement.status.value
 
 
+OPERATE: Final = "webhooks.operate_delivery"  # the right to replay, send tests and change secrets
 # Of a replay of many: so many at once, and so long a pause, so that what arrives meanwhile does not wait behind it.
 BATCH: Final = 100
 PAUSE: Final = timedelta(seconds=1)
@@ -171,7 +172,10 @@ def replay(delivery: int, *, with_jobs: bool = False, by: User | None = None) ->
     """
     with transaction.atomic():
         row = existing(inbox.lock(delivery), NotFound(resource="delivery"))
-        _refuse(row)
+        if not is_replayable(row.status, tries=row.tries):
+            is_waiting = row.status in WAITING
+            reason = "it waits to be processed already" if is_waiting else "its body cannot be read, now as then"
+            raise CannotReplay(status=row.status, reason=reason)
         _requeue([row], with_jobs=with_jobs)
         audit.record(by, row, f"Replayed {row}{_WITH_JOBS if with_jobs else ''}, which was {row.status}")
     row.refresh_from_db(fields=["status", "attempts", "next_attempt_at", "note"])
@@ -188,38 +192,48 @@ def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None 
     """Replay every delivery that matches and came before now, a batch at a time; how far that is, None when none match.
 
     The first batch begins at once; they are a hundred a second, oldest first. One that ends or starts to match
-    meanwhile is replayed if it matches when its turn comes. `with_jobs` as in `replay`.
+    meanwhile is replayed if it matches when its turn comes, and none once `by` may not (OPERATE). `with_jobs` as in
+    `replay`.
     """
     last, matched = inbox.replayable(wanted).last(), count_matching(wanted)
     if last is None:
         return None
     first = scheduling.run_after(
-        0, replay_batch, wanted=wanted.as_json(), after=0, until=last.pk, matched=matched, with_jobs=with_jobs
-    )
+        0, replay_batch, wanted=wanted.as_json(), after=0, until=last.pk, matched=matched, with_jobs=with_jobs,
+        by=by and by.pk,
+    )  # fmt: skip
     which = f"{'with their jobs, ' if with_jobs else ''}up to this one: {wanted.sentence()}"
     audit.record(by, last, f"Replays {matched:,} deliveries {which}")
     return Replay.find(first.pk)
 
 
 @scheduling.mutation
-def replay_batch(*, wanted: dict[str, Any], after: int, until: int, matched: int = 0, with_jobs: bool = False) -> int:
+def replay_batch(
+    *, wanted: dict[str, Any], after: int, until: int, matched: int = 0, with_jobs: bool = False, by: int | None = None
+) -> int:
     """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `matched` is how many matched
-    when it began, for whoever watches (queries.pages.Replay)."""
+    when it began, for whoever watches (queries.inbox.Replay). Raises NotAllowed, which ends it, where `by` may replay
+    no more."""
+    _check_may_replay(by)
     matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)
     rows = list(matching.select_for_update(of=("self",), no_key=True)[:BATCH])
     if len(rows) == BATCH:
-        further: dict[str, Any] = {"wanted": wanted, "until": until, "matched": matched, "with_jobs": with_jobs}
-        scheduling.run_after(PAUSE, replay_batch, after=rows[-1].pk, **further)
+        after = rows[-1].pk
+        scheduling.run_after(
+            PAUSE, replay_batch, wanted=wanted, after=after, until=until, matched=matched, with_jobs=with_jobs, by=by
+        )
     _requeue(rows, with_jobs=with_jobs)
     return len(rows)
 
 
-def _refuse(row: Delivery) -> None:
-    if is_replayable(row.status, tries=row.tries):
+def _check_may_replay(by: int | None) -> None:
+    if by is None:  # the site itself
         return
-    is_waiting = row.status in WAITING
-    reason = "it waits to be processed already" if is_waiting else "its body cannot be read, now as then"
-    raise CannotReplay(status=row.status, reason=reason)
+    person = User.objects.filter(pk=by, is_active=True).first()
+    if person is None:
+        raise NotAllowed("The account that started it is no longer active.")
+    if not person.has_perm(OPERATE):
+        raise NotAllowed
 
 
 def _requeue(rows: list[Delivery], *, with_jobs: bool) -> None:

@@ -25,7 +25,7 @@ from webhooks.queries import pages
 from webhooks.views.forms import ActivityForm, FilterForm, known_types
 
 viewers = partial(for_holders, live_queries.VIEW)
-operators = partial(for_holders, live_queries.OPERATE)
+operators = partial(for_holders, operations.OPERATE)
 
 
 def _with_jobs(request: HttpRequest) -> bool:
@@ -144,7 +144,7 @@ def ask_replay(request: HttpRequest) -> HttpResponse:
 
 @viewers()
 def show_replay(request: HttpRequest, first: int) -> HttpResponse:
-    context = {"replay": _replay_or_404(first), "may_act": request.user.has_perm(live_queries.OPERATE)}
+    context = {"replay": _replay_or_404(first), "may_act": request.user.has_perm(operations.OPERATE)}
     return render(request, "webhooks/replay.html", context)
 
 

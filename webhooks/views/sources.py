@@ -17,7 +17,6 @@ from webhooks import operations
 from webhooks.domain import bodies
 from webhooks.domain.deliveries import Source
 from webhooks.errors import BadSecret, WebhooksError
-from webhooks.live_queries import OPERATE
 from webhooks.models import Delivery, Secret
 from webhooks.operations.secrets import sample
 from webhooks.queries import pages
@@ -39,7 +38,7 @@ def source(request: HttpRequest, name: str) -> HttpResponse:
     chosen = configs.find(name)
     form = SecretForm(request.POST if request.method == "POST" else None)
     if form.is_bound:
-        if not request.user.has_perm(OPERATE):
+        if not request.user.has_perm(operations.OPERATE):
             raise Http404("There is nothing at this address.")
         if form.is_valid() and (made := _added(request, chosen, form)) is not None:
             return _shown(request, *made, is_supplied=bool(form.cleaned_data["secret"]))

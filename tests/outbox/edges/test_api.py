@@ -14,7 +14,9 @@ from accounts import operations as accounts
 from outbox import operations
 from outbox.models import Endpoint, Message
 from outbox.operations import endpoints
+from outbox.queries import Replay
 from scheduling import operations as scheduling
+from scheduling.models import Due
 from tests import farm
 from tests.outbox.receivers import HERE, receiver
 from tests.outbox.support import drain, endpoint
@@ -211,6 +213,23 @@ class TestAReplayOfMany:
         assert (done["replayed"], done["is_over"], done["status"]) == (2, True, "success")
         assert set(Message.objects.filter(status="pending").values_list("endpoint", flat=True)) == {one.pk}
         assert call("post", f"/replays/{begun['id']}/stop", status=409)["error"] == "cannot_stop"
+
+    def test_of_an_account_that_is_not_active_any_more_goes_no_further_and_says_so(
+        self, call: Call, ann: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("outbox.operations.replays.BATCH", 2)
+        dead(to=endpoint(owner=ann), count=5)
+        begun = operations.replay_matching(operations.Filter(), by=ann)
+        assert begun is not None
+        scheduling.run_due()
+        User.objects.filter(pk=ann.pk).update(is_active=False)
+        Due.objects.update(next_at=Now(), run_at=Now())
+        scheduling.run_due()
+        over = Replay.find(begun.first)
+        assert over is not None
+        assert (over.is_over, over.status, over.handled) == (True, "failed", 2)
+        assert "The account that started it is no longer active." in (over.error or "")
+        assert Message.objects.filter(status="pending").count() == 2
 
     def test_is_stopped_between_two_batches(self, call: Call, ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("outbox.operations.replays.BATCH", 2)

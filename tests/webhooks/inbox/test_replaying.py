@@ -119,7 +119,7 @@ class TestReplayingMany:
         self, handle: Register, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("webhooks.operations.attempts.BATCH", 2)
-        person = User.objects.create_user("ada")
+        person = User.objects.create_superuser("ada")
         seen: list[int] = []
         ids = dead(handle, "d1", "d2", "d3", "d4", "d5")
         handle("github", "probe", lambda event: seen.append(event.pk))
@@ -152,6 +152,26 @@ class TestReplayingMany:
             pass_time()
         tries = dict(Delivery.objects.values_list("pk", "tries"))
         assert tries == {first: 6, second: 5, third: 6, late: 0}
+
+    @pytest.mark.parametrize("loss", ["the account", "the right"])
+    def test_of_whoever_may_not_any_more_goes_no_further_and_says_so(
+        self, handle: Register, monkeypatch: pytest.MonkeyPatch, loss: str
+    ) -> None:
+        monkeypatch.setattr("webhooks.operations.attempts.BATCH", 1)
+        person = User.objects.create_superuser("ada")
+        first, second = dead(handle, "d1", "d2")
+        begun = replay_matching(Filter(statuses=(Status.DEAD,)), by=person)
+        assert begun is not None
+        scheduling.run_due()
+        User.objects.filter(pk=person.pk).update(**{"is_active" if loss == "the account" else "is_superuser": False})
+        while pending():
+            pass_time()
+        tries = dict(Delivery.objects.values_list("pk", "tries"))
+        assert tries == {first: 6, second: 5}
+        over = Replay.find(begun.first)
+        assert over is not None
+        why = "account that started it is no longer active" if loss == "the account" else "may replay no deliveries"
+        assert (over.is_over, over.status, over.handled, why in (over.error or "")) == (True, "failed", 1, True)
 
     def test_of_nothing_schedules_nothing(self) -> None:
         receive()
