@@ -1,4 +1,4 @@
-"""What is kept. A callback is for as long as an event of its job may be."""
+"""What is kept. A callback is for as long as an event of its job may be, and until its job has ended."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from django.db.models import Exists, OuterRef
 
 from outbox.domain.messages import Status
 from outbox.models import Callback, Endpoint, Event, Message
+from outbox.queries import unused_callbacks
 from scheduling.operations import keep
 
 LONGEST_JOB_DAYS = 365  # from its submission on a job may wait; its callback does as long
@@ -24,3 +25,6 @@ _LOST = ~Exists(Endpoint.objects.filter(pk=OuterRef("endpoint_id")))
 keep("messages to nobody", Message.objects.filter(_LOST, status=Status.PENDING), by="created_at", days=_days)
 keep("events", Event.objects.filter(_SENT), by="created_at", days=_days)
 keep("callbacks", Callback.objects.all(), by="created_at", days=lambda: _days() + LONGEST_JOB_DAYS)
+# Locked first: no submit begins to use one meanwhile, and what one uses is passed over (sql/find_callback.sql).
+_UNUSED = unused_callbacks().select_for_update(skip_locked=True)
+keep("addresses of submits", _UNUSED, by="created_at", days=_days)

@@ -58,9 +58,10 @@ class EndpointStatus(StrEnum):
 
 
 FAILING = "failing"  # how an active endpoint is shown of which no attempt succeeds
-
-
 RETRIED = "retried"  # how a message is shown that waits for another attempt
+GONE: Final = "It answered 410: it is gone."
+CALLBACK: Final = "callback"  # how the name begins of an endpoint that the address of a submit made
+CALLBACK_EVENTS: Final = ("job.*",)
 
 
 class Status(StrEnum):

@@ -25,7 +25,7 @@ from observing import fields
 from outbox import queries
 from outbox.domain import addresses, signatures
 from outbox.domain.addresses import Answer
-from outbox.domain.messages import EndpointStatus, Outcome, Status
+from outbox.domain.messages import GONE, EndpointStatus, Outcome, Status
 from outbox.domain.signatures import Scheme
 from outbox.models import Endpoint
 from outbox.operations.endpoints import mail_owner, secrets_of
@@ -42,7 +42,6 @@ _CHECKED: Final = 20  # of an endpoint at once: more than a claim takes of it
 _CHECKS: Final = 1000  # before a claim: what is left then is looked at by the claim itself
 _OWNERS: Final = 4  # so many people whose every endpoint hangs leave room for nobody else's
 LIMIT: Final = "outbox/endpoint"
-GONE: Final = "It answered 410: it is gone."
 UNSENT: Final = "The farm could not send it: "
 UNSIGNED: Final = "No secret of this endpoint can be opened: SECRET_KEY changed. Rotate the secret."
 _RNG = random.SystemRandom()
@@ -249,7 +248,7 @@ def _pause_hopeless(endpoint_ids: Collection[int]) -> None:
     hours = settings.OUTBOX["PAUSE_AFTER_HOURS"]
     since = Now() - timedelta(hours=hours)
     failing = Endpoint.objects.filter(pk__in=endpoint_ids, status=EndpointStatus.ACTIVE, failing_since__lte=since)
-    for endpoint in failing.select_for_update().order_by("pk"):
+    for endpoint in failing.select_for_update(no_key=True).order_by("pk"):
         endpoint.status = EndpointStatus.PAUSED
         endpoint.note = f"Every attempt of {hours:g} h failed. What happens is kept; resume it when it is well."
         endpoint.save(update_fields=["status", "note"])
@@ -257,7 +256,7 @@ def _pause_hopeless(endpoint_ids: Collection[int]) -> None:
 
 
 def _disable(endpoint_id: int) -> None:
-    endpoint = Endpoint.objects.select_for_update(of=("self",)).filter(pk=endpoint_id).first()
+    endpoint = Endpoint.objects.select_for_update(no_key=True).filter(pk=endpoint_id).first()
     if endpoint is None or endpoint.status == EndpointStatus.DISABLED:
         return
     endpoint.status, endpoint.note = EndpointStatus.DISABLED, GONE

@@ -22,7 +22,7 @@ from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from outbox import queries
 from outbox.domain import addresses, signatures
-from outbox.domain.messages import TEST, EndpointStatus
+from outbox.domain.messages import CALLBACK, CALLBACK_EVENTS, TEST, EndpointStatus
 from outbox.domain.signatures import Wanted
 from outbox.errors import BadEndpoint, CallbacksNotAllowed, NotAllowed, NotFound, TooManyEndpoints
 from outbox.models import Attempt, Callback, Endpoint, Message
@@ -67,7 +67,6 @@ def secrets_of(endpoint_ids: Collection[int]) -> dict[int, list[str]]:
 
 OPERATE = "outbox.operate_endpoint"
 VIEW = "outbox.view_endpoint"
-CALLBACK = "callback"
 
 
 def is_operator(user: User | AnonymousUser | AbstractBaseUser) -> bool:
@@ -224,30 +223,30 @@ def send_test(endpoint_id: int, *, by: User) -> int:
     return record_all([event], only=row.pk)
 
 
-def callback(url: str, *, owner: User | None) -> Endpoint:
-    """The endpoint of an address that a submit names for the events of its job; made, with a secret, when it is the
-    owner's first with that address. In the caller's transaction.
+def callback(url: str, *, owner: User | None) -> int:
+    """The id of the endpoint of an address that a submit names for the events of its job; made, with a secret, when
+    there is none of the owner's with that address. It stays for as long as the caller's transaction lasts.
 
     Raises BadUrl, CallbacksNotAllowed for a host that OUTBOX_CALLBACK_HOSTS does not name, TooManyEndpoints.
     """
     host = addresses.host_of(url)
     if not addresses.is_named_by(host, settings.OUTBOX["CALLBACK_HOSTS"]):
         raise CallbacksNotAllowed(host=host)
-    known = Endpoint.objects.filter(owner=owner, url=url, is_callback=True).first()
+    known = queries.find_callback(url, owner_id=owner and owner.pk)
     if known is not None:
         return known
     _check_room(owner)
-    row, is_new = Endpoint.objects.get_or_create(
-        owner=owner, url=url, is_callback=True, defaults={"name": f"{CALLBACK} {host}"[:100], "events": ["job.*"]}
-    )
+    defaults = {"name": f"{CALLBACK} {host}"[:100], "events": [*CALLBACK_EVENTS]}
+    row, is_new = Endpoint.objects.get_or_create(owner=owner, url=url, is_callback=True, defaults=defaults)
     if is_new:
         add_secret(row)
-    return row
+    return row.pk
 
 
-def call_back(job_ids: list[int], endpoint: Endpoint) -> None:
+def call_back(job_ids: list[int], endpoint_id: int) -> None:
     """Let an endpoint get the events of these jobs, in the transaction that submits them."""
-    Callback.objects.bulk_create([Callback(job_id=pk, endpoint=endpoint) for pk in job_ids], ignore_conflicts=True)
+    rows = [Callback(job_id=pk, endpoint_id=endpoint_id) for pk in job_ids]
+    Callback.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def forget_callbacks(job_ids: Sequence[int]) -> None:

@@ -15,13 +15,14 @@ from pytest_django import Settings
 from jobs import operations as jobs
 from jobs.models import Job, Worker
 from outbox import operations as outbox
-from outbox.models import Callback, Endpoint, Event
+from outbox.models import Callback, Endpoint, Event, Message
 from scheduling import operations as scheduling
 from scheduling.operations import clusters
 from tests import farm
 from tests.outbox.support import endpoint, messages
 
 pytestmark = pytest.mark.django_db(transaction=True)
+_LONG_AGO = Now() - timedelta(days=31)
 
 
 @scheduling.mutation
@@ -47,6 +48,11 @@ def worker() -> Any:
 
 def events() -> list[tuple[str, str]]:
     return [(one.type, one.subject) for one in Event.objects.order_by("id")]
+
+
+def retained() -> int:
+    """How many endpoints of addresses that nobody uses the retention of a day removes."""
+    return farm.retain("addresses of submits")
 
 
 def data() -> dict[str, Any]:
@@ -245,6 +251,61 @@ class TestACallback:
         farm.submit(1, owner=owner, callback_url="https://hooks.example/49")
         with pytest.raises(outbox.OutboxError, match="There are 50 endpoints"):
             farm.submit(1, owner=owner, callback_url="https://hooks.example/50")
+
+    def test_makes_room_once_its_jobs_have_ended_and_its_messages_are_gone(self, settings: Settings) -> None:
+        settings.OUTBOX = {**settings.OUTBOX, "ENDPOINTS_PER_OWNER": 1}
+        farm.kind()
+        ann = farm.user("ann")
+        [job] = farm.submit(1, owner=ann, callback_url="https://hooks.example/1")
+        Endpoint.objects.update(created_at=_LONG_AGO)
+        assert retained() == 0  # its job waits
+        jobs.cancel(job.pk, by=ann)
+        assert retained() == 0  # its message does
+        with pytest.raises(outbox.OutboxError, match="There are 1 endpoints"):
+            farm.submit(1, owner=ann, callback_url="https://hooks.example/2")
+        Message.objects.update(status="delivered", next_attempt_at=None, ended_at=_LONG_AGO)
+        assert retained() == 1
+        farm.submit(1, owner=ann, callback_url="https://hooks.example/2")
+        assert [one.url for one in Endpoint.objects.all()] == ["https://hooks.example/2"]
+        assert retained() == 0  # it is new
+
+    def test_is_held_by_a_job_that_was_lost_until_that_ends(self) -> None:
+        farm.kind(max_attempts=2)
+        farm.submit(1, callback_url="https://hooks.example/a")
+        lost = farm.claim_one(farm.worker())
+        farm.lose(lost)
+        assert (messages(Endpoint.objects.get())[0][0], Callback.objects.count()) == ("job.lost", 1)
+        jobs.cancel(lost.id, by=None)
+        assert not Callback.objects.exists()
+
+    @pytest.mark.parametrize(
+        "act",
+        [
+            lambda row, by: outbox.rotate(row.pk, by=by),
+            lambda row, by: outbox.disable(row.pk, by=by),
+            lambda row, by: outbox.change(row.pk, outbox.Wanted(name="mine", url=row.url), by=by),
+        ],
+        ids=["rotated", "disabled", "changed"],
+    )
+    def test_that_a_person_has_set_up_stays(self, act: Callable[[Endpoint, User], Any]) -> None:
+        farm.kind()
+        ann = farm.user("ann")
+        [job] = farm.submit(1, owner=ann, callback_url="https://hooks.example/a")
+        act(Endpoint.objects.get(), ann)
+        jobs.cancel(job.pk, by=ann)
+        Message.objects.all().delete()
+        Endpoint.objects.update(created_at=_LONG_AGO)
+        assert (retained(), Callback.objects.count()) == (0, 0)
+
+    def test_that_a_submit_uses_at_this_moment_stays(self) -> None:
+        farm.kind()
+        row = endpoint("https://hooks.example/a", name="callback x", events=["job.*"], is_callback=True)
+        Endpoint.objects.update(created_at=_LONG_AGO)
+        _, removed = farm.meanwhile(lambda: farm.submit(1, callback_url=row.url), retained)
+        assert (removed, Callback.objects.get().endpoint_id) == (0, row.pk)
+        assert retained() == 0
+        Callback.objects.all().delete()
+        assert retained() == 1
 
     @pytest.mark.parametrize("url", ["https://other.example/", "http://127.0.0.1/", "ftp://hooks.example/"])
     def test_to_a_host_that_is_not_allowed_stores_nothing(self, url: str) -> None:
