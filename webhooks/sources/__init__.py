@@ -1,4 +1,4 @@
 """How each source signs, names, dates and repeats its deliveries: no Django, no clock, no dice.
 
-`schemes` are the three ways to sign, `configs` the eight sources, one after another.
+`requests` has the three ways to sign, `configs` the eight sources, one after another.
 """

@@ -11,8 +11,7 @@ from webhooks.domain import bodies
 from webhooks.domain.deliveries import LONGEST, Source
 from webhooks.errors import BadEnvelope, NotJson, UnknownSource
 from webhooks.sources import requests
-from webhooks.sources.requests import Envelope, NameReader, Parsed, Request, TimeReader, Verified
-from webhooks.sources.schemes import BodyHmac, Scheme, StandardWebhooks, TimestampedHmac
+from webhooks.sources.requests import Envelope, NameReader, Parsed, Request, Scheme, TimeReader, Verified
 
 _JSON: Final = "application/json"
 
@@ -114,7 +113,7 @@ _ALL: Final = (
     SourceConfig(
         source=Source.CLERK,
         path="/clerk-users-webhook",
-        scheme=StandardWebhooks(prefixes=("svix", "webhook")),
+        scheme=requests.StandardWebhooks(prefixes=("svix", "webhook")),
         delivery_id=requests.header("svix-id", "webhook-id"),
         event_type=requests.optional("type"),
         occurred_at=requests.moment("timestamp"),
@@ -124,7 +123,7 @@ _ALL: Final = (
     SourceConfig(
         source=Source.GITHUB,
         path="/api/webhooks/github",
-        scheme=BodyHmac(header="X-Hub-Signature-256"),
+        scheme=requests.BodyHmac(header="X-Hub-Signature-256"),
         delivery_id=requests.header("x-github-delivery"),
         event_type=_github_type,
         body_limit=25 << 20,  # GitHub's own: what is larger it does not send
@@ -136,7 +135,7 @@ _ALL: Final = (
     SourceConfig(
         source=Source.JIRA,
         path="/api/webhooks/jira",
-        scheme=BodyHmac(header="X-Hub-Signature"),
+        scheme=requests.BodyHmac(header="X-Hub-Signature"),
         delivery_id=requests.header("x-atlassian-webhook-identifier"),
         event_type=requests.optional("webhookEvent"),
         occurred_at=requests.moment("timestamp"),
@@ -148,7 +147,7 @@ _ALL: Final = (
     SourceConfig(
         source=Source.CONFLUENCE,
         path="/api/webhooks/confluence",
-        scheme=BodyHmac(header="X-Hub-Signature"),
+        scheme=requests.BodyHmac(header="X-Hub-Signature"),
         delivery_id=requests.header(),
         event_type=_confluence_type,
         occurred_at=requests.moment("timestamp"),
@@ -160,7 +159,7 @@ _ALL: Final = (
     SourceConfig(
         source=Source.STRIPE,
         path="/api/webhooks/stripe",
-        scheme=TimestampedHmac(header="Stripe-Signature"),
+        scheme=requests.TimestampedHmac(header="Stripe-Signature"),
         delivery_id=requests.required("id"),
         event_type=requests.optional("type"),
         occurred_at=requests.moment("created"),
@@ -172,7 +171,7 @@ _ALL: Final = (
     SourceConfig(
         source=Source.SANDBOX_HOOKS,
         path="/api/sandbox/hook-events",
-        scheme=StandardWebhooks(),
+        scheme=requests.StandardWebhooks(),
         delivery_id=_hook_id,
         event_type=requests.optional("hook_event_name"),
     ),
@@ -180,7 +179,7 @@ _ALL: Final = (
     SourceConfig(
         source=Source.SANDBOX_COMPLETION,
         path="/api/sandbox/completion",
-        scheme=StandardWebhooks(),
+        scheme=requests.StandardWebhooks(),
         delivery_id=requests.header("webhook-id"),
         event_type=requests.optional("type"),
         occurred_at=requests.moment("timestamp"),
@@ -190,7 +189,7 @@ _ALL: Final = (
     SourceConfig(
         source=Source.SANDBOX_TELEMETRY,
         path="/api/sandbox/tail-telemetry",
-        scheme=StandardWebhooks(),
+        scheme=requests.StandardWebhooks(),
         delivery_id=requests.header("webhook-id"),
         event_type=_batch,
         body_limit=4 << 20,
