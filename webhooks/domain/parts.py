@@ -1,9 +1,16 @@
-"""Reading a body: what it says, what it leaves out, and what its handler cannot do without.
+"""Reading a body: what it says, what it leaves out, and what its handler cannot do without; and which of two states of
+one resource is the newer.
 
 Every field is optional unless it is asked for by `need`. One that is not of its kind counts as left out, and its name
 is noted (docs/adr/0023). Unknown fields are ignored; a text is a text and a number a number.
+
+Deliveries come late, twice and out of order. Each state has a key, and the greater one wins: if each column keeps, of
+all states that ever said something of it, what the one with the greatest key says, then a row ends the same whatever
+the order was (docs/adr/0023 says what each sender's key is made of, and why it is compared for each column).
 """
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -13,11 +20,11 @@ from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote, urlsplit
 
-from webhooks.domain.staleness import EPOCH
 from webhooks.errors import BadPayload
 
 T = TypeVar("T")
 
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LARGEST: Final = 2**63 - 1  # of a bigint
 _LONGEST_MOMENT: Final = 40
 _LONGEST_ID: Final = 200
@@ -279,3 +286,51 @@ def host(url: str | None) -> str:
 def site(url: str | None) -> str:
     """The https address of the site that this address is on; "" if it is not https."""
     return f"https://{host(url)}" if https(url) else ""
+
+
+KEY_LENGTH: Final = 62
+LARGEST_OF_KEY: Final = 10**20 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """How new a state is, by the sender's own account; what is named first counts first.
+
+    `is_fallback`: it stands in until a better one comes, and never replaces one that is none: the sender does not say
+    when it was, or what follows counts whatever its moment. `at`: the sender's moment, of the state or of the event.
+    `number`: a counter of the sender's that only rises. `rank`: what the event means, for states of the same moment
+    (closing comes after opening). `first_wins`: the earliest state stays, for what can happen only once.
+    """
+
+    at: datetime
+    number: int = 0
+    rank: int = 0
+    is_fallback: bool = False
+    first_wins: bool = False
+
+
+def state_key(version: Version, columns: Mapping[str, Any]) -> str:
+    """The text that sorts, byte by byte, as the states do: always KEY_LENGTH characters, digits and dots first.
+
+    States that their sender does not tell apart are ordered by a digest of what they say, so that every order of
+    delivery chooses the same one; the same state has the same key, so that it never replaces itself.
+    """
+    moment = _bounded((version.at - EPOCH) // timedelta(microseconds=1))
+    if version.first_wins:
+        moment = LARGEST_OF_KEY - moment
+    rank = min(max(version.rank, 0), 9)
+    return f"{not version.is_fallback:d}.{moment:020d}.{_bounded(version.number):020d}.{rank}.{digest(columns)}"
+
+
+def digest(columns: Mapping[str, Any]) -> str:
+    """Sixteen hexadecimal digits that stand for these values. Moments are equal if they are the same instant."""
+    text = json.dumps(columns, sort_keys=True, separators=(",", ":"), default=_json)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _bounded(number: int) -> int:
+    return min(max(number, 0), LARGEST_OF_KEY)
+
+
+def _json(value: Any) -> str:
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)

@@ -7,8 +7,7 @@ again, so what was deleted stays so.
 from collections.abc import Mapping
 from typing import Any
 
-from webhooks.domain.parts import ABSENT, ID, OBJECTS, TEXT, Kind, Part, fields
-from webhooks.domain.staleness import Version
+from webhooks.domain.parts import ABSENT, ID, OBJECTS, TEXT, Kind, Part, Version, fields
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models.resources import ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser

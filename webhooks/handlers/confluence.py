@@ -4,8 +4,7 @@ A state is as new as its event's `timestamp` in milliseconds, then as the conten
 going into the trash comes after a change. Self-hosted, an event has ids alone; in the cloud it has the content.
 """
 
-from webhooks.domain.parts import ABSENT, NUMBER, Part, fields, host, https
-from webhooks.domain.staleness import Version
+from webhooks.domain.parts import ABSENT, NUMBER, Part, Version, fields, host, https
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models.resources import ConfluenceComment, ConfluencePage

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from webhooks.domain import staleness
-from webhooks.domain.parts import ABSENT, ANY, COUNT, FLAG, ID, LINK, NUMBER, OBJECT, TEXT, Kind, fields, under
-from webhooks.domain.staleness import EPOCH, Version
+from webhooks.domain import parts
+from webhooks.domain.parts import ABSENT, ANY, COUNT, FLAG, ID, LINK, NUMBER, OBJECT, TEXT, Kind, Version, fields
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import resources as models
@@ -108,9 +107,9 @@ class _Report:
     def verb(self) -> str:
         return _VERBS.get(self.action) or self.action.replace("_", " ") or "changed"
 
-    def link(self, *parts: object) -> str:
-        """An address within the repository; "" if the body does not say that, or one of the parts is None."""
-        return "" if None in parts else under(self.address, *parts)
+    def link(self, *steps: object) -> str:
+        """An address within the repository; "" if the body does not say that, or one of the steps is None."""
+        return "" if None in steps else parts.under(self.address, *steps)
 
     def keep(self, table: type[models.Resource], path: str, version: Version, document: dict[str, Any]) -> str | None:
         """Keep the resource at a path, if there is one; its id."""
@@ -167,9 +166,9 @@ def repository(event: Event) -> None:
 def push(event: Event) -> None:
     """A branch or tag moved. A push has no id of its own."""
     report = _Report(event, {"repository.id": NUMBER, "ref": TEXT, "after": ID})
-    body, pushed_at = report.body, report.pushed_at or EPOCH
+    body, pushed_at = report.body, report.pushed_at or parts.EPOCH
     moved = {"ref": body.text("ref"), "before": body.text("before"), "after": body.text("after")}
-    push_id = f"{report.repository_id}/{staleness.digest({**moved, 'at': pushed_at})}"
+    push_id = f"{report.repository_id}/{parts.digest({**moved, 'at': pushed_at})}"
     document = {**body.document(_PUSH), **moved, "parent": report.repository_id}
     upsert(models.GithubPush, push_id, Version(at=pushed_at), **document)
     if count := body.get("commits", COUNT):

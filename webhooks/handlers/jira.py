@@ -8,8 +8,7 @@ import re
 from typing import Any
 
 from webhooks.domain import parts
-from webhooks.domain.parts import ABSENT, NUMBER, OBJECT, OBJECTS, TEXT, Kind, Part, fields
-from webhooks.domain.staleness import Version
+from webhooks.domain.parts import ABSENT, NUMBER, OBJECT, OBJECTS, TEXT, Kind, Part, Version, fields
 from webhooks.errors import BadPayload
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles

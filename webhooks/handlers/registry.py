@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from webhooks.domain.deliveries import Source
-from webhooks.domain.parts import Part
-from webhooks.domain.staleness import Version
+from webhooks.domain.parts import Part, Version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from webhooks.domain import deliveries, staleness
-from webhooks.domain.parts import ANY, COUNT, ID, LONG, MEASURE, NUMBER, OBJECT, Kind, Part, fields, host
-from webhooks.domain.staleness import Version
+from webhooks.domain import deliveries, parts
+from webhooks.domain.parts import ANY, COUNT, ID, LONG, MEASURE, NUMBER, OBJECT, Kind, Part, Version, fields
 from webhooks.errors import BadPayload
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
@@ -205,7 +204,7 @@ def subject_of(tool_input: Mapping[str, Any]) -> str:
         if isinstance(value, str) and value:
             return value[:LONGEST]
     url = tool_input.get("url")
-    return host(url) if isinstance(url, str) else ""
+    return parts.host(url) if isinstance(url, str) else ""
 
 
 def identity_of_use(
@@ -214,7 +213,7 @@ def identity_of_use(
     """Under which id a use of a tool is kept: `use_id`; older agents send none, and the same call in the same
     session stands in for it. So what comes before and after a call still meet; two equal calls in one session are one
     row. What a sandbox's token vouches for is that sandbox's: the same id of two of them is two uses."""
-    own = use_id or f"{session_id[:200]}/{staleness.digest({'tool': tool, 'input': tool_input})}"
+    own = use_id or f"{session_id[:200]}/{parts.digest({'tool': tool, 'input': tool_input})}"
     return own if sandbox is None else deliveries.within(sandbox, own)
 
 

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 
 from postgres.schema import loose
 from webhooks.domain.deliveries import Source
-from webhooks.domain.staleness import KEY_LENGTH
+from webhooks.domain.parts import KEY_LENGTH
 from webhooks.models.inbox import Delivery
 
 

@@ -11,10 +11,9 @@ from django.db.models import Max
 
 from core.values import words
 from postgres import statements
-from webhooks.domain import rules, staleness
+from webhooks.domain import rules
 from webhooks.domain.deliveries import StartOutcome
-from webhooks.domain.parts import ABSENT
-from webhooks.domain.staleness import Version
+from webhooks.domain.parts import ABSENT, Version, state_key
 from webhooks.models import JobStart, Resource, Rule
 
 
@@ -29,7 +28,7 @@ def upsert(table: type[Resource], external_id: str, version: Version, /, **docum
         "external_id": external_id,
         "document": json.dumps(present),
         # One that says nothing has no key, and so replaces nothing.
-        "state_key": staleness.key(version, present) if present else "",
+        "state_key": state_key(version, present) if present else "",
         "state_at": version.at if present else None,
     }
     return bool(statements.load("webhooks", "upsert_resource").run(params))
@@ -50,10 +49,10 @@ def upsert_session(
     signed."""
     version = Version(at=at)
     parts = {"model": "", "folder": "", "sandbox": ""} | fields
-    keys = {f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in parts.items()}
+    keys = {f"{part}_key": state_key(version, {part: value}) if value else "" for part, value in parts.items()}
     shown = {"phase": phase, "reason": reason}
     ranked = Version(at=at, number=bool(reason), rank=phase_rank)  # only an end has a reason
-    phase_key = staleness.key(ranked, shown) if phase else ""
+    phase_key = state_key(ranked, shown) if phase else ""
     params = {"external_id": session_id, "at": at, "phase_key": phase_key, "bearer": bearer} | shown | parts | keys
     return bool(statements.load("webhooks", "upsert_session").run(params))
 

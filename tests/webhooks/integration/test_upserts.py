@@ -11,9 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webhook_samples import stored
-from webhooks.domain import staleness
-from webhooks.domain.parts import ABSENT
-from webhooks.domain.staleness import Version
+from webhooks.domain.parts import ABSENT, Version, state_key
 from webhooks.models import SandboxSession
 from webhooks.models.resources import ClerkOrganization
 from webhooks.queries.results import tombstone, upsert, upsert_session
@@ -173,7 +171,7 @@ def newest(parts: list[tuple[Version, dict[str, Any]]], column: str | None = Non
         present = {name: value for name, value in columns.items() if value is not ABSENT}
         written = present | {"created_at": NOON.isoformat()} if present.get("created_at") else present
         if present and (column is None or column in present):
-            found.append((staleness.key(version, written), version.at, present.get(column or "")))
+            found.append((state_key(version, written), version.at, present.get(column or "")))
     return max(found, key=lambda one: one[0])
 
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given, strategies as st
 
 from tests.looped import looped
-from webhooks.domain.staleness import KEY_LENGTH, LARGEST, Version, digest, key
+from webhooks.domain.parts import KEY_LENGTH, LARGEST_OF_KEY, Version, digest, state_key
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 moments = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9998, 1, 1), timezones=st.just(UTC))
 versions = st.builds(
-    Version, at=moments, number=st.integers(0, LARGEST), rank=st.integers(0, 9), is_fallback=st.booleans()
+    Version, at=moments, number=st.integers(0, LARGEST_OF_KEY), rank=st.integers(0, 9), is_fallback=st.booleans()
 )
 columns = st.dictionaries(st.text(max_size=5), st.one_of(st.text(max_size=5), st.integers(), st.none(), moments))
 
@@ -23,18 +23,18 @@ class TestKey:
         def state_of(version: Version) -> tuple[object, ...]:
             return not version.is_fallback, version.at, version.number, version.rank
 
-        assert (key(one, what) < key(other, what)) == (state_of(one) < state_of(other))
+        assert (state_key(one, what) < state_key(other, what)) == (state_of(one) < state_of(other))
 
     @given(version=versions, one=columns, other=columns)
     def test_is_the_same_only_for_the_same_columns(
         self, version: Version, one: dict[str, object], other: dict[str, object]
     ) -> None:
-        assert (key(version, one) == key(version, other)) == (digest(one) == digest(other))
-        assert one != other or key(version, one) == key(version, other)
+        assert (state_key(version, one) == state_key(version, other)) == (digest(one) == digest(other))
+        assert one != other or state_key(version, one) == state_key(version, other)
 
     @given(one=moments, other=moments)
     def test_turns_around_where_the_first_wins(self, one: datetime, other: datetime) -> None:
-        keys = [key(Version(at=at, first_wins=True), {}) for at in (one, other)]
+        keys = [state_key(Version(at=at, first_wins=True), {}) for at in (one, other)]
         assert (keys[0] > keys[1]) == (one < other)
 
     @given(
@@ -48,13 +48,13 @@ class TestKey:
         self, at: datetime, number: int, rank: int, is_fallback: bool, first_wins: bool
     ) -> None:
         version = Version(at=at, number=number, rank=rank, is_fallback=is_fallback, first_wins=first_wins)
-        text = key(version, {"a": 1})
+        text = state_key(version, {"a": 1})
         assert len(text) == KEY_LENGTH
         assert text.isascii()
 
     def test_puts_a_newer_fallback_below_an_older_state(self) -> None:
         fallback = Version(at=NOON + timedelta(days=1), is_fallback=True)
-        assert key(fallback, {}) < key(Version(at=NOON), {})
+        assert state_key(fallback, {}) < state_key(Version(at=NOON), {})
 
 
 class TestDigest:
