@@ -3,5 +3,4 @@
 `webhooks.on("github", "push", kind="deploy")` in an app's `hooks.py` has deliveries start jobs.
 """
 
-from webhooks.handlers.registry import Event as Event
-from webhooks.handlers.rules import on as on
+from webhooks.handlers.registry import Event as Event, on as on

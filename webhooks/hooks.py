@@ -12,7 +12,7 @@ from jobs import operations as jobs
 from jobs.operations import Link
 from jobs.operations.hooks import Viewer
 from webhooks.domain.deliveries import Source, StartOutcome
-from webhooks.handlers import rules
+from webhooks.handlers import registry
 from webhooks.live_queries import may_view
 from webhooks.models import JobStart
 
@@ -37,7 +37,7 @@ def deliveries_of(job_id: int, viewer: Viewer) -> Iterable[Link]:
 @register()
 def check_rules(**_: Any) -> list[CheckMessage]:
     """Find rules that can start no job (E001), two of one name (E002), and kinds that no code declares (W001)."""
-    declared = rules.declared()
+    declared = registry.declared()
     mistakes = [(one.rule.name, one.mistake()) for one in declared]
     names = Counter(one.rule.name for one in declared)
     return [
@@ -47,7 +47,7 @@ def check_rules(**_: Any) -> list[CheckMessage]:
     ]
 
 
-def _undeclared(one: rules.Declaration) -> CheckMessage:
+def _undeclared(one: registry.Declaration) -> CheckMessage:
     sentence = f"webhooks.on {one.rule.name!r}: no code declares the kind {one.rule.kind!r}."
     hint = "Declare it, or create it with the command `create_kind`; `doctor` says whether it is there."
     return Warning(sentence, hint=hint, id="webhooks.W001")

@@ -263,10 +263,10 @@ def _fetch(event: Mapping[str, Any]) -> Caller:
 def _place(url: Any) -> str:
     """Host and path: a query may hold a secret."""
     try:
-        parts = urlsplit(_text(url))
+        split = urlsplit(_text(url))
     except ValueError:
         return ""
-    return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return f"{split.netloc.rpartition('@')[2]}{split.path}"
 
 
 def _text(value: Any) -> str:

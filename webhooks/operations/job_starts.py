@@ -29,7 +29,7 @@ from webhooks.domain import rules
 from webhooks.domain.deliveries import StartOutcome
 from webhooks.domain.rules import Rule
 from webhooks.errors import BadRule, CannotStart, NotFound, WebhooksError
-from webhooks.handlers import rules as declared
+from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, JobStart
 from webhooks.operations import deliveries
@@ -52,7 +52,7 @@ def start_jobs(row: Any, event: Event) -> None:
         return
     kept = queries.enabled_rules(source=event.source) if row.has_rules else []
     failures = scheduling.Failures()
-    for rule in [*declared.declared_for(event.source, event.type), *kept]:
+    for rule in [*registry.declared_for(event.source, event.type), *kept]:
         with failures.aside(f"rule {rule.name} on delivery {event.pk}"):
             _start(rule, event, round_=row.start_round)
 
@@ -171,7 +171,7 @@ def _submit(rule: Rule, event: Event, *, round_: int | None) -> _Result | None:
 
 def _again(row: JobStart) -> Delivery:
     """Write into the row what another attempt of it comes to; its delivery."""
-    rule = declared.find(row.rule_key) if row.rule_id is None else queries.rule(row.rule_id)
+    rule = registry.declared_rule(row.rule_key) if row.rule_id is None else queries.rule(row.rule_id)
     delivery = inbox.lock(row.delivery_id)
     if rule is None or delivery is None:
         raise CannotStart(reason="its rule is gone" if rule is None else "its delivery is gone")
@@ -229,7 +229,7 @@ def check_rule(rule: Rule) -> None:
 def broken_rules() -> dict[str, str]:
     """The names of the enabled rules that can start no job, each with why."""
     reasons = {}
-    for rule in [*(one.rule for one in declared.declared()), *queries.enabled_rules()]:
+    for rule in [*(one.rule for one in registry.declared()), *queries.enabled_rules()]:
         try:
             check_rule(rule)
         except BadRule as refusal:

@@ -9,7 +9,7 @@ from pytest_django import DjangoDbBlocker
 import tests.emptying
 from tests import farm
 from tests.webhooks.edges import emptying
-from webhooks.handlers import registry, rules as declared
+from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 from webhooks.models import Secret
 
@@ -39,7 +39,7 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, Handler], Non
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[None]:
     """No rules but those of the test, no job of another, and a kind to start jobs of."""
-    monkeypatch.setattr(declared, "_declared", [])
+    monkeypatch.setattr(registry, "_declared", [])
     farm.kind("deploy")
     yield
     tests.emptying.empty()

@@ -15,7 +15,7 @@ from jobs.models import Job
 from tests import emptying, farm
 from tests.webhooks.inbox.support import pass_time, receive
 from tests.webhooks.pages.conftest import browser, person
-from webhooks.handlers import rules as declared
+from webhooks.handlers import registry
 from webhooks.models import Delivery, JobStart, Rule
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -39,7 +39,7 @@ FORM = {
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[None]:
-    monkeypatch.setattr(declared, "_declared", [])
+    monkeypatch.setattr(registry, "_declared", [])
     farm.kind("deploy")
     yield
     emptying.empty()

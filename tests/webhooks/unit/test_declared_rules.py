@@ -10,14 +10,14 @@ import pytest
 from django.core.checks import run_checks
 
 import webhooks
-from webhooks.handlers import rules
+from webhooks.handlers import registry
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
 def _no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "_declared", [])
+    monkeypatch.setattr(registry, "_declared", [])
 
 
 def complaints() -> list[str]:
@@ -46,9 +46,9 @@ class TestOn:
 
         assert complaints() == []
         assert callable(build), "the function stays what it is"
-        assert [one.rule.name for one in rules.declared()] == ["github push chat", "stripe invoice.* chat"]
-        assert [rule.build for rule in rules.declared_for("stripe", "invoice.paid")] == [build]
-        assert rules.declared_for("stripe", "customer.created") == []
+        assert [one.rule.name for one in registry.declared()] == ["github push chat", "stripe invoice.* chat"]
+        assert [rule.build for rule in registry.declared_for("stripe", "invoice.paid")] == [build]
+        assert registry.declared_for("stripe", "customer.created") == []
 
     @pytest.mark.parametrize(
         ("declare", "sentence"),

@@ -10,7 +10,7 @@ from tests import documented
 from tests.webhook_samples import changed, sample
 from webhooks.domain import bodies
 from webhooks.domain.rules import Rule, check
-from webhooks.handlers import rules
+from webhooks.handlers import registry
 from webhooks.operations import job_starts
 
 PAGE = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text()
@@ -51,10 +51,10 @@ def test_a_push_to_the_main_branch_becomes_the_payload_of_a_deployment() -> None
 
 
 def test_the_code_declares_two_rules_without_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "_declared", [])
+    monkeypatch.setattr(registry, "_declared", [])
     code = documented.block("webhooks.md", "import webhooks")
     exec(code, {})
-    declared = rules.declared()
+    declared = registry.declared()
     assert [(one.rule.name, one.mistake()) for one in declared] == [
         ("github release.published publish", None),
         ("github push deploy", None),
