@@ -1,25 +1,33 @@
-"""How much one address may send to one source (`webhooks.limits`), without asking the database for each request.
+"""What one process keeps of requests from their coming to their commit: tokens, room for bodies, and batches.
 
-Tokens are taken from the limit in blocks that grow while an address is busy, and spent from memory. What is taken is
-taken, so the limit holds over all processes; what is not spent within seconds is given up, never granted twice.
+How much one address may send to one source (`webhooks.limits`) is not asked of the database for each request: tokens
+are taken from the limit in blocks that grow while an address is busy, and spent from memory. What is taken is taken, so
+the limit holds over all processes; what is not spent within seconds is given up, never granted twice. Many requests are
+one transaction: those that come while one batch commits are stored, or counted, by the next.
 """
 
 import asyncio
 import math
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
+from django.db import DataError, IntegrityError
+
 from core import asgi
 from core.asgi import Receive
+from observing import fields
 from postgres import connections
+from postgres.reachability import is_away
 from ratelimits import operations as ratelimits
 from webhooks.domain.deliveries import Source
 from webhooks.errors import Busy, TooLarge, TooSlow
+from webhooks.operations.ingest import Kept, Refused
+from webhooks.queries.inbox import NewDelivery
 
 LARGEST_BLOCK: Final = 64
 KEPT_S: Final = 10.0
@@ -148,7 +156,7 @@ class Body:
             in_time_s = min(self._grace_s + size / self._least_rate, READ_WITHIN_S)
             try:
                 async with asyncio.timeout_at(began + in_time_s):
-                    piece = await self._next()
+                    piece, self.is_read = await asgi.piece(self._receive)
             except TimeoutError:
                 raise TooSlow(seconds=round(in_time_s), size=size) from None
             size += len(piece)
@@ -158,6 +166,94 @@ class Body:
             pieces.append(piece)
         return b"".join(pieces)
 
-    async def _next(self) -> bytes:
-        part, self.is_read = await asgi.piece(self._receive)
-        return part
+
+# In one transaction. Past a few dozen the commit is no longer what costs.
+BATCH: Final = 64
+BATCH_BYTES: Final = 8 << 20
+# Waiting to be stored. Beyond that the senders get 503 and come again.
+MOST_WAITING: Final = 2000
+MOST_WAITING_BYTES: Final = 128 << 20
+
+_Waiting = tuple[NewDelivery, "asyncio.Future[Kept]"]
+
+
+class BatchWriter:
+    """Stores what the requests of one event loop bring. Nobody is answered before what was theirs has committed."""
+
+    def __init__(self, keep: Callable[[Sequence[NewDelivery]], list[Kept]]) -> None:
+        self._keep = keep
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
+        self._work: asyncio.Task[None] | None = None
+
+    async def put(self, delivery: NewDelivery) -> Kept:
+        """Store one, and say what became of it once that is committed. Raises Busy, or the database's error."""
+        if len(self._waiting) >= MOST_WAITING or self._waiting_bytes > MOST_WAITING_BYTES:
+            raise Busy
+        answer: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
+        self._waiting.append((delivery, answer))
+        self._waiting_bytes += len(delivery.body)
+        if self._work is None or self._work.done():
+            with fields.apart():
+                self._work = asyncio.create_task(self._store_all())
+        return await answer
+
+    async def _store_all(self) -> None:
+        while self._waiting:
+            await self._store(self._next())
+
+    def _next(self) -> list[_Waiting]:
+        batch: list[_Waiting] = []
+        size = 0
+        while self._waiting and len(batch) < BATCH and size < BATCH_BYTES:
+            batch.append(self._waiting.popleft())
+            size += len(batch[-1][0].body)
+        self._waiting_bytes -= size
+        return batch
+
+    async def _store(self, batch: list[_Waiting]) -> None:
+        try:
+            kept = await connections.run(self._keep, [delivery for delivery, _ in batch])
+        except (DataError, IntegrityError) as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+                return
+            for one in batch:  # one of them is not storable: the others are not to suffer for it
+                await self._store([one])
+        except Exception as error:
+            _fail(batch, error)
+        else:
+            for (_, answer), result in zip(batch, kept, strict=True):
+                if not answer.done():  # whoever asked may be gone
+                    answer.set_result(result)
+
+
+def _fail(batch: list[_Waiting], error: Exception) -> None:
+    for _, answer in batch:
+        if not answer.done():
+            answer.set_exception(error)
+
+
+class Refusals:
+    def __init__(self, count: Callable[[Sequence[Refused]], None]) -> None:
+        self._count = count
+        self._gathered: dict[tuple[Source, str], Refused] = {}
+        self._writing = asyncio.Lock()
+
+    async def count(self, one: Refused) -> None:
+        """Count one; it is committed when this returns. Raises the database's error."""
+        self._add(one)
+        async with self._writing:  # whoever comes in counts for all who wait behind
+            if self._gathered:
+                gathered, self._gathered = self._gathered, {}
+                try:
+                    await connections.run(self._count, [gathered[key] for key in sorted(gathered)])
+                except Exception as error:
+                    for each in gathered.values() if is_away(error) else ():  # the next to come counts them too
+                        self._add(each)
+                    raise
+
+    def _add(self, one: Refused) -> None:
+        key = (one.source, one.reason)
+        before = self._gathered.get(key)
+        self._gathered[key] = replace(one, times=before.times + one.times) if before else one

@@ -34,8 +34,7 @@ from ratelimits.errors import RateLimited
 from webhooks import errors, limits
 from webhooks.domain.deliveries import Source
 from webhooks.http import admission, child_process
-from webhooks.http.admission import MOST_ADDRESSES, Admissions, admit
-from webhooks.http.batches import BatchWriter, Refusals
+from webhooks.http.admission import MOST_ADDRESSES, Admissions, BatchWriter, Refusals, admit
 from webhooks.operations import ingest, secrets
 from webhooks.operations.ingest import Kept, Refused, Verdict
 from webhooks.queries.inbox import NewDelivery

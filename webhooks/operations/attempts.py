@@ -212,7 +212,7 @@ def replay_batch(
     *, wanted: dict[str, Any], after: int, until: int, matched: int = 0, with_jobs: bool = False, by: int | None = None
 ) -> int:
     """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `matched` is how many matched
-    when it began, for whoever watches (queries.inbox.Replay). Raises NotAllowed, which ends it, where `by` may replay
+    when it began, for whoever watches (queries.pages.Replay). Raises NotAllowed, which ends it, where `by` may replay
     no more."""
     _check_may_replay(by)
     matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)

@@ -15,9 +15,8 @@ from tests import farm
 from tests.webhooks.inbox.support import new, receive
 from webhooks.domain.deliveries import Source
 from webhooks.errors import Busy, TooLarge, TooSlow
-from webhooks.http import admission, batches
-from webhooks.http.admission import Admissions, Body, Room
-from webhooks.http.batches import BatchWriter, Refusals
+from webhooks.http import admission
+from webhooks.http.admission import Admissions, BatchWriter, Body, Refusals, Room
 from webhooks.models import Delivery, Refusal
 from webhooks.operations import Kept, Verdict, ingest, keep
 from webhooks.operations.ingest import Refused
@@ -53,10 +52,10 @@ class TestBatches:
         kept = await put(BatchWriter(supervisor), several(200))
         assert {one.verdict for one in kept} == {Verdict.RECEIVED}
         assert len({one.delivery for one in kept}) == 200
-        assert (max(supervisor.batches), sum(supervisor.batches), len(supervisor.batches)) == (batches.MOST, 200, 4)
+        assert (max(supervisor.batches), sum(supervisor.batches), len(supervisor.batches)) == (admission.BATCH, 200, 4)
 
     async def test_are_bounded_in_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(batches, "MOST_BYTES", 1000)
+        monkeypatch.setattr(admission, "BATCH_BYTES", 1000)
         supervisor = Supervisor()
         bodies_ = [new(delivery_id=f"d{n}", document={"n": n, "x": "x" * 600}) for n in range(6)]
         await put(BatchWriter(supervisor), bodies_)
@@ -106,7 +105,7 @@ class TestBatches:
 
     @pytest.mark.parametrize(("name", "most"), [("MOST_WAITING", 3), ("MOST_WAITING_BYTES", 20)])
     async def test_that_wait_are_bounded(self, monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:
-        monkeypatch.setattr(batches, name, most)
+        monkeypatch.setattr(admission, name, most)
         kept = await put(BatchWriter(keep), several(5))  # of twelve bytes each
         busy = [one for one in kept if isinstance(one, Busy)]
         assert 0 < len(busy) < 5
