@@ -1,1 +1,1 @@
-from webhooks.admin import inbox, resources, rules  # noqa: F401 (each registers its pages)
+from webhooks.admin import inbox, resources  # noqa: F401 (each registers its pages)

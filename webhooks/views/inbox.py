@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,19 +14,96 @@ from django.urls import NoReverseMatch, reverse
 from core import audit, people
 from core.pages import FORM, POST, Answer, acting, for_holders
 from core.refusal import existing
-from core.values import row_id
+from core.values import moment, row_id
 from scheduling import operations as scheduling
 from scheduling.operations import CancelVerdict
 from webhooks import live_queries, operations
 from webhooks.domain import bodies
-from webhooks.domain.deliveries import Source, StartOutcome
+from webhooks.domain.deliveries import Source, StartOutcome, Status
+from webhooks.handlers import registry
 from webhooks.models import Delivery, JobStart
 from webhooks.operations import activity as feed
 from webhooks.queries import pages
-from webhooks.views.forms import ActivityForm, FilterForm, known_types
 
+_ANY: Final = [("", "Any")]
+_SOURCES: Final = [*_ANY, *((source.value, source.label) for source in Source)]
 viewers = partial(for_holders, live_queries.VIEW)
 operators = partial(for_holders, operations.OPERATE)
+
+
+class Moment(forms.CharField):
+    """A moment as `<input type="datetime-local">` says it, in UTC; kept as text."""
+
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
+
+    def clean(self, value: Any) -> str:
+        text: str = super().clean(value)
+        if text and moment(text) is None:
+            raise forms.ValidationError("Enter a date and a time, like 2026-09-30T14:05.")
+        return text
+
+
+def _search(placeholder: str) -> forms.CharField:
+    widget = forms.TextInput(attrs={"type": "search", "placeholder": placeholder})
+    return forms.CharField(required=False, max_length=200, label="Text", widget=widget)
+
+
+class Form(forms.Form):
+    """A form whose fields have ids of its own on the page."""
+
+    ids: ClassVar[str]
+
+    def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(data, auto_id=f"{self.ids}-%s", **options)
+
+    def shown(self) -> dict[str, str]:
+        self.is_valid()
+        return {name: value for name in self.fields if (value := self.cleaned_data.get(name))}
+
+
+class FilterForm(Form):
+    ids = "filter"
+    text = _search("words, an id, a type")
+    source = forms.ChoiceField(required=False, choices=_SOURCES)
+    _statuses = [(status.value, status.value) for status in Status]
+    status = forms.ChoiceField(
+        required=False, choices=[*_ANY, (live_queries.TROUBLE, "failed, dead or rejected"), *_statuses]
+    )
+    event = forms.CharField(
+        required=False, max_length=255, label="Type",
+        widget=forms.TextInput(attrs={"list": "known-types", "autocomplete": "off"}),
+    )  # fmt: skip
+    sandbox = forms.CharField(required=False, max_length=100)
+    since = Moment(required=False, label="From (UTC)", max_length=40)
+    until = Moment(required=False, label="Until (UTC)", max_length=40)
+    before = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
+    further = ("event", "sandbox", "since", "until")
+
+    def shown(self) -> dict[str, str]:
+        return {name: value for name, value in super().shown().items() if name != "before"}
+
+    def page(self) -> int:
+        """The id before which the page begins; 0 for the newest."""
+        self.is_valid()
+        return self.cleaned_data.get("before") or 0
+
+    def is_further(self) -> bool:
+        """Whether a filter is set, or wrong, that stands folded away."""
+        return any(self.data.get(name) for name in self.further)
+
+
+class ActivityForm(Form):
+    ids = "filter"
+    text = _search("in actors, actions, objects")
+    source = forms.ChoiceField(required=False, choices=_SOURCES)
+    kind = forms.SlugField(required=False, max_length=40, widget=forms.HiddenInput)
+    resource = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
+    before = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
+
+
+def known_types(source: str = "") -> list[str]:
+    named = {event_type for at, event_type in registry.everything() if source in ("", at)}
+    return sorted(name for name in named if not name.endswith(".*"))
 
 
 def _with_jobs(request: HttpRequest) -> bool:

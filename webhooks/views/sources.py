@@ -2,7 +2,10 @@
 
 import hashlib
 import secrets as rng
+from datetime import timedelta
+from typing import Final
 
+from django import forms
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
@@ -21,8 +24,60 @@ from webhooks.models import Delivery, Secret
 from webhooks.operations.secrets import sample
 from webhooks.queries import pages
 from webhooks.sources import configs
-from webhooks.views.forms import LONGEST_BODY, RetireForm, SecretForm, SendForm, TokenForm, known_types
-from webhooks.views.inbox import operators, viewers
+from webhooks.views.inbox import Form, known_types, operators, viewers
+
+_GRACES: Final = [("0", "at once"), ("1", "in an hour"), ("24", "in a day"), ("168", "in a week")]
+LONGEST_BODY: Final = 200_000  # characters of a test delivery; `manage.py webhooks send` takes what is longer
+
+
+def _hours(text: str) -> timedelta:
+    return timedelta(hours=int(text))
+
+
+class SecretForm(Form):
+    ids = "secret"
+    secret = forms.CharField(
+        required=False, max_length=255, strip=False, label="The sender's secret",
+        help_text="Paste it if the sender created one (Clerk, Stripe). If empty, one is generated here and shown once.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )  # fmt: skip
+    name = forms.CharField(required=False, max_length=100, label="Name", help_text="For people: where it is used.")
+    grace = forms.TypedChoiceField(
+        choices=[("", "stay live"), *((hours, f"retire {when}") for hours, when in _GRACES)], coerce=_hours,
+        empty_value=None, required=False, label="Current secrets",
+        help_text="A rotation: until then both are accepted, so no request is refused while you change the sender.",
+    )  # fmt: skip
+
+
+class RetireForm(forms.Form):
+    grace = forms.TypedChoiceField(choices=_GRACES, coerce=_hours)
+
+
+class TokenForm(Form):
+    ids = "token"
+    sandbox = forms.CharField(max_length=100, help_text="Its name, as deliveries will show it.")
+    days = forms.TypedChoiceField(
+        choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until revoked")],
+        coerce=lambda days: timedelta(days=int(days)), empty_value=None, required=False, label="Valid for",
+    )  # fmt: skip
+
+
+class SendForm(Form):
+    ids = "test"
+    event = forms.CharField(
+        required=False, max_length=255, label="Type", widget=forms.TextInput(attrs={"list": "known-types"})
+    )
+    body = forms.CharField(
+        max_length=LONGEST_BODY,
+        strip=False,
+        widget=forms.Textarea(attrs={"class": "mono", "rows": 14, "spellcheck": "false"}),
+        help_text="Signed and posted byte for byte as written here.",
+    )
+
+    def bytes(self) -> bytes:
+        """What is sent. Browsers end lines with CR LF."""
+        body: str = self.cleaned_data["body"]
+        return body.replace("\r\n", "\n").encode()
 
 
 @viewers()
