@@ -13,7 +13,7 @@ from ninja import Query, Status
 from accounts import http as people
 from core.api import Calls, Cursor, Deleted, Limit, Sample, caller, refuse_unknown_parameters
 from outbox import operations, protocol, queries
-from outbox.domain.signatures import FIELDS, Wanted
+from outbox.domain.messages import FIELDS, Wanted
 
 router = Calls(tags=["Outbox"])
 READ, OPERATE, CHANGE = map(people.callers, ("read", "operate", "endpoints"))

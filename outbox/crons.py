@@ -3,11 +3,10 @@
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
-from outbox.domain.messages import Status
-from outbox.models import Callback, Endpoint, Event, Message
-from outbox.queries import unused_callbacks
+from outbox.domain.messages import CALLBACK, CALLBACK_EVENTS, GONE, EndpointStatus, Status
+from outbox.models import Callback, Endpoint, EndpointSecret, Event, Message
 from scheduling.operations import keep
 
 LONGEST_JOB_DAYS = 365  # from its submission on a job may wait; its callback does as long
@@ -25,6 +24,14 @@ _LOST = ~Exists(Endpoint.objects.filter(pk=OuterRef("endpoint_id")))
 keep("messages to nobody", Message.objects.filter(_LOST, status=Status.PENDING), by="created_at", days=_days)
 keep("events", Event.objects.filter(_SENT), by="created_at", days=_days)
 keep("callbacks", Callback.objects.all(), by="created_at", days=lambda: _days() + LONGEST_JOB_DAYS)
+# An address of a submit that no job reports to any more, and of which no message is kept. What a person has set up stays:
+# it is not as it was made, or its secret was rotated, so that somebody knows it.
+_UNUSED = Endpoint.objects.filter(
+    ~Exists(Callback.objects.filter(endpoint=OuterRef("pk"))),
+    ~Exists(Message.objects.filter(endpoint=OuterRef("pk"))),
+    ~Exists(EndpointSecret.objects.filter(endpoint=OuterRef("pk"), retired_at__isnull=False)),
+    Q(status=EndpointStatus.ACTIVE) | Q(note=GONE), name__startswith=f"{CALLBACK} ", is_callback=True,
+    events=[*CALLBACK_EVENTS], kinds=[], with_result=False, per_minute=None,
+)  # fmt: skip
 # Locked first: no submit begins to use one meanwhile, and what one uses is passed over (sql/find_callback.sql).
-_UNUSED = unused_callbacks().select_for_update(skip_locked=True)
-keep("addresses of submits", _UNUSED, by="created_at", days=_days)
+keep("addresses of submits", _UNUSED.select_for_update(skip_locked=True), by="created_at", days=_days)

@@ -13,8 +13,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from outbox.domain.addresses import LONGEST_URL
-from outbox.domain.messages import FAILING, RETRIED, EndpointStatus, Outcome, Status, choices
-from outbox.domain.signatures import scheme_of
+from outbox.domain.messages import FAILING, RETRIED, EndpointStatus, Outcome, Status, choices, scheme_of
 from postgres.schema import loose
 
 

@@ -10,8 +10,7 @@ from core.api import MOST_LISTED
 from core.values import BIGINT, Body, Name, Number, Text, Whole, without_empty
 from outbox import models, queries
 from outbox.domain.addresses import LONGEST_URL
-from outbox.domain.messages import PATTERNS, TYPES, EndpointStatus, Outcome, Status
-from outbox.domain.signatures import LEAST_PER_MINUTE
+from outbox.domain.messages import LEAST_PER_MINUTE, PATTERNS, TYPES, EndpointStatus, Outcome, Status
 
 _LONGEST_OVERLAP_S = 30 * 86_400
 Pattern = Literal[*PATTERNS]  # type: ignore[valid-type]

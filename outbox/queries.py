@@ -4,21 +4,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import DateTimeField, Exists, OuterRef, Q, QuerySet
+from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 
-from outbox.domain.messages import (
-    CALLBACK,
-    CALLBACK_EVENTS,
-    GONE,
-    REPLAYABLE,
-    EndpointStatus,
-    Filter,
-    Outcome,
-    Status,
-    patterns_of,
-)
-from outbox.models import Attempt, Callback, Endpoint, EndpointSecret, Message
+from outbox.domain.messages import REPLAYABLE, EndpointStatus, Filter, Outcome, Status, patterns_of
+from outbox.models import Attempt, Endpoint, EndpointSecret, Message
 from postgres import arrays, statements
 from scheduling.queries.pages import Chain
 
@@ -37,16 +27,6 @@ def find_callback(url: str, *, owner_id: int | None) -> int | None:
     caller's transaction ends."""
     rows = statements.load("outbox", "find_callback").run({"url": url, "owner_id": owner_id})
     return rows[0].id if rows else None
-
-
-def unused_callbacks() -> QuerySet[Endpoint]:
-    """The endpoints that addresses of submits made and that nothing needs: no job is to report there, no message is
-    kept, and no person has set one up, or knows its secret."""
-    as_made = {"name__startswith": f"{CALLBACK} ", "events": [*CALLBACK_EVENTS], "kinds": [], "with_result": False}
-    rows = Endpoint.objects.filter(Q(status=EndpointStatus.ACTIVE) | Q(note=GONE), is_callback=True, **as_made)
-    used = [Callback.objects.filter(endpoint=OuterRef("pk")), Message.objects.filter(endpoint=OuterRef("pk"))]
-    shown = EndpointSecret.objects.filter(endpoint=OuterRef("pk"), retired_at__isnull=False)
-    return rows.filter(*(~Exists(one) for one in [*used, shown]), per_minute=None)
 
 
 def record(events: Sequence[Mapping[str, Any]], *, only: int | None) -> list[Row]:

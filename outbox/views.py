@@ -15,8 +15,7 @@ from core import pages, people
 from core.values import row_id
 from outbox import live_queries, operations, queries
 from outbox.domain.addresses import LONGEST_URL
-from outbox.domain.messages import OF_PEOPLE, PATTERNS, TEST, TYPES, Filter, Status
-from outbox.domain.signatures import FIELDS, LEAST_PER_MINUTE, Wanted
+from outbox.domain.messages import FIELDS, LEAST_PER_MINUTE, OF_PEOPLE, PATTERNS, TEST, TYPES, Filter, Status, Wanted
 from outbox.errors import OutboxError
 from outbox.models import Endpoint
 from ratelimits.errors import RateLimited

@@ -1,1 +1,1 @@
-"""The rules of the outbox: addresses, events, signatures, retries. No Django, no clock."""
+"""The rules of the outbox: addresses, retries, events, endpoints, signatures. No Django, no clock."""

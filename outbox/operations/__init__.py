@@ -1,8 +1,7 @@
 """What can be done with the outbox. Each function is one use case, in one transaction unless its docstring differs."""
 
 from outbox.domain.addresses import Answer, host_of
-from outbox.domain.messages import PATTERNS, TYPES, Filter
-from outbox.domain.signatures import Wanted, register_scheme as register_scheme
+from outbox.domain.messages import PATTERNS, TYPES, Filter, Wanted, register_scheme
 from outbox.errors import BadUrl, OutboxError
 from outbox.operations.endpoints import (
     OPERATE,

@@ -23,10 +23,9 @@ from core.refusal import Refusal
 from live import operations as live
 from observing import fields
 from outbox import queries
-from outbox.domain import addresses, signatures
+from outbox.domain import addresses, messages
 from outbox.domain.addresses import Answer
-from outbox.domain.messages import GONE, EndpointStatus, Outcome, Status
-from outbox.domain.signatures import Scheme
+from outbox.domain.messages import GONE, EndpointStatus, Outcome, Scheme, Status
 from outbox.models import Endpoint
 from outbox.operations.endpoints import mail_owner, secrets_of
 from outbox.queries import Settlement
@@ -71,7 +70,7 @@ class Claimed:
         return int(number) if kind == "job" and number.isdigit() else None
 
     def headers(self, *, now: datetime) -> dict[str, str]:
-        return signatures.headers(
+        return messages.headers(
             message_id=self.message_id, event_type=self.event_type, subject=self.subject,
             source=settings.OUTBOX["SOURCE"], occurred_at=self.occurred_at, body=self.body,
             secrets=self.secrets, now=now,

@@ -21,9 +21,8 @@ from core.refusal import existing
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from outbox import queries
-from outbox.domain import addresses, signatures
-from outbox.domain.messages import CALLBACK, CALLBACK_EVENTS, TEST, EndpointStatus
-from outbox.domain.signatures import Wanted
+from outbox.domain import addresses
+from outbox.domain.messages import CALLBACK, CALLBACK_EVENTS, FIELDS, TEST, EndpointStatus, Wanted, key_of, secret_of
 from outbox.errors import BadEndpoint, CallbacksNotAllowed, NotAllowed, NotFound, TooManyEndpoints
 from outbox.models import Attempt, Callback, Endpoint, Message
 from outbox.operations.record import NewEvent, record_all, wake
@@ -31,6 +30,7 @@ from postgres import clock, transactions
 from scheduling.operations import Retry, action
 
 OVERLAP: Final = timedelta(hours=24)
+_SECRET_BYTES: Final = 32  # of a new one
 MOST_SECRETS: Final = 5  # of an endpoint sign at once: each is in the headers of every message
 _OF_OPERATORS: Final = 50  # times as many endpoints: each costs each event a microsecond
 _SEALER: Final = Sealer(b"jobfarm outbox secrets v1")
@@ -39,9 +39,9 @@ _SEALER: Final = Sealer(b"jobfarm outbox secrets v1")
 def add_secret(endpoint: Endpoint, secret: str | None = None) -> str:
     """Let an endpoint's messages be signed with one more secret; the secret, a random one if it is None. In the
     caller's transaction. Raises BadEndpoint."""
-    plaintext = signatures.secret_of(rng.token_bytes(signatures.SECRET_BYTES)) if secret is None else secret
+    plaintext = secret_of(rng.token_bytes(_SECRET_BYTES)) if secret is None else secret
     try:
-        signatures.key_of(plaintext)
+        key_of(plaintext)
     except ValueError as error:
         raise BadEndpoint(field="secret", reason=str(error)) from None
     endpoint.secrets.create(sealed=_SEALER.seal(plaintext), fingerprint=_SEALER.fingerprint(plaintext))
@@ -144,7 +144,7 @@ def change(endpoint_id: int, wanted: Wanted, *, by: User) -> Endpoint:
     if row.owner_id is not None:
         wanted.for_member()
     columns = _columns(wanted)
-    changed = [name for name in signatures.FIELDS if getattr(row, name) != columns[name]]
+    changed = [name for name in FIELDS if getattr(row, name) != columns[name]]
     for name in changed:
         setattr(row, name, columns[name])
     try:

@@ -13,10 +13,9 @@ from django.conf import settings
 from accounts.operations import audit_line
 from live import operations as live
 from outbox import queries
-from outbox.domain.messages import TYPES
+from outbox.domain.messages import LONGEST_SUBJECT, TYPES
 from postgres.transactions import Gathered
 
-_LONGEST_SUBJECT: Final = 200
 _LONGEST_ERROR: Final = 2000
 _due = Gathered(lambda _: queries.notify())
 
@@ -101,7 +100,7 @@ def wake() -> None:
 
 def _columns(event: NewEvent) -> dict[str, Any]:
     same = ("type", "job_id", "kind", "owner_id", "group_id", "occurred_at")
-    texts = {"uid": str(event.uid), "subject": event.subject[:_LONGEST_SUBJECT]}
+    texts = {"uid": str(event.uid), "subject": event.subject[:LONGEST_SUBJECT]}
     data = {"data": _json(event.data), "data_with_result": _with_result(event)}
     return {name: getattr(event, name) for name in same} | texts | data
 

@@ -18,8 +18,8 @@ from django.db import DatabaseError, InterfaceError
 from live.layer import Listener
 from observing import fields, numbers
 from outbox import queries
-from outbox.domain import signatures
 from outbox.domain.addresses import Answer
+from outbox.domain.messages import scheme_of
 from outbox.operations import attempts
 from outbox.operations.attempts import Claimed, Ended
 from outbox.operations.http import Client
@@ -102,7 +102,7 @@ class Sender:
         if claimed.fault:
             return Answer(error=claimed.fault)
         try:
-            if (scheme := signatures.scheme_of(claimed.url)) is not None:
+            if (scheme := scheme_of(claimed.url)) is not None:
                 return await connections.run(attempts.hand_over, scheme, claimed)
             return await self._client.post(claimed.url, claimed.body, headers=claimed.headers(now=now))
         except Exception as error:  # a fault of ours must not leave the message leased and unexplained
