@@ -24,8 +24,8 @@ _LOST = ~Exists(Endpoint.objects.filter(pk=OuterRef("endpoint_id")))
 keep("messages to nobody", Message.objects.filter(_LOST, status=Status.PENDING), by="created_at", days=_days)
 keep("events", Event.objects.filter(_SENT), by="created_at", days=_days)
 keep("callbacks", Callback.objects.all(), by="created_at", days=lambda: _days() + LONGEST_JOB_DAYS)
-# An address of a submit that no job reports to any more, and of which no message is kept. What a person has set up stays:
-# it is not as it was made, or its secret was rotated, so that somebody knows it.
+# An address of a submit to which no job reports any more, and of which no message is kept. What a person has set up
+# stays: it is not as it was made, or its secret was rotated, so that somebody knows it.
 _UNUSED = Endpoint.objects.filter(
     ~Exists(Callback.objects.filter(endpoint=OuterRef("pk"))),
     ~Exists(Message.objects.filter(endpoint=OuterRef("pk"))),

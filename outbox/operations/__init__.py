@@ -29,5 +29,5 @@ from outbox.operations.endpoints import (
 )
 from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, record, record_all
 from outbox.operations.replays import MOST_COUNTED, count_matching, find_replay, replay, replay_matching, stop_replay
-from outbox.operations.sending import Background, send
+from outbox.operations.sender import Background, send
 from outbox.queries import listens

@@ -1,4 +1,5 @@
-"""The sender: leases what is due, sends many at once, and writes what became of it; woken by NOTIFY.
+"""The sender: leases what is due, sends many at once, and writes what became of it; woken by NOTIFY. In a thread of its
+own in the background; and one request by itself. What sends is loaded where something is sent.
 
 One event loop sends; the database is asked in threads, all that ended meanwhile in one call. Any number of senders may
 run. What one that was killed had in its hands is sent again, under the same id, when its lease is over.
@@ -8,9 +9,11 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
@@ -22,15 +25,18 @@ from outbox.domain.addresses import Answer
 from outbox.domain.messages import scheme_of
 from outbox.operations import attempts
 from outbox.operations.attempts import Claimed, Ended
-from outbox.operations.http import Client
 from postgres import connections
 from postgres.reachability import explain_unreachable
+
+if TYPE_CHECKING:
+    from outbox.operations.http import Client
 
 POLL_S: Final = 15.0  # with nobody woken: a notification may get lost
 # What ends or becomes due within it is one round of statements, so that a sender asks ten times a second at most.
 GATHER_S: Final = 0.1
-AWAY_S: Final = 1.0
+AWAY_S: Final = 1.0  # after a fault, so that it is no hot loop
 LAST_S: Final = 5.0  # for requests under way, when it is to end; a janitor has ten seconds
+_ENDS_S: Final = 8.0
 _RNG = random.SystemRandom()
 log = logging.getLogger(__name__)
 
@@ -38,8 +44,8 @@ log = logging.getLogger(__name__)
 class Sender:
     """Belongs to one event loop. `client` is for tests that have a resolver of their own."""
 
-    def __init__(self, *, client: Client | None = None) -> None:
-        self._client = client or Client(connections=settings.OUTBOX["IN_FLIGHT"])
+    def __init__(self, *, client: "Client | None" = None) -> None:
+        self._client = client or _client(settings.OUTBOX["IN_FLIGHT"])
         self._in_flight: dict[asyncio.Task[None], Claimed] = {}
         self._ended: list[Ended] = []
         self._wakeup = asyncio.Event()
@@ -68,7 +74,9 @@ class Sender:
         room = settings.OUTBOX["IN_FLIGHT"] - len(self._in_flight)
         claimed = await connections.run(attempts.claim, room) if room > 0 else []
         for one in claimed:
-            self._start(one)
+            task = asyncio.create_task(self._send(one))
+            self._in_flight[task] = one
+            task.add_done_callback(self._forget)
         if claimed:
             return GATHER_S
         next_s = await connections.run(queries.next_due_s) if room > 0 else None
@@ -82,11 +90,6 @@ class Sender:
                 return
             if self._in_flight:
                 await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
-
-    def _start(self, claimed: Claimed) -> None:
-        task = asyncio.create_task(self._send(claimed))
-        self._in_flight[task] = claimed
-        task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         del self._in_flight[task]
@@ -148,3 +151,55 @@ class Sender:
             await self._settle()
             await connections.run(attempts.release, list(unsent.values()))
         await self._client.aclose()
+
+
+class Background:
+    def __init__(self) -> None:
+        self._must_stop = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sender: Sender | None = None
+        self._thread = threading.Thread(target=self._live, name="outbox", daemon=True)
+
+    def __enter__(self) -> "Background":
+        self._thread.start()
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self._must_stop.set()
+        if self._loop is not None and self._sender is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._sender.stop)
+        self._thread.join(_ENDS_S)
+
+    def _live(self) -> None:
+        while not self._must_stop.is_set():
+            try:
+                asyncio.run(self._run())
+            except Exception:  # a janitor goes on, and so does its sender
+                log.exception("the sender of the outbox failed and starts again")
+                self._must_stop.wait(AWAY_S)
+
+    async def _run(self) -> None:
+        self._sender, self._loop = Sender(), asyncio.get_running_loop()
+        if self._must_stop.is_set():
+            self._sender.stop()
+        await self._sender.run()
+
+
+def send(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, timeout_s: float | None = None) -> Answer:
+    """Post these bytes to an address that somebody named, within `timeout_s` in all (OUTBOX_TIMEOUT_S).
+
+    For code without an event loop of its own, and never in a mutation. Raises BadUrl. Whatever else goes wrong is in
+    the answer: a name that stands for an address that is not public is refused unless OUTBOX_ALLOWED_NETWORKS has it.
+    """
+    return asyncio.run(_send(url, body, headers or {}, timeout_s))
+
+
+async def _send(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float | None) -> Answer:
+    async with _client(1) as client:
+        return await client.post(url, body, headers=headers, timeout_s=timeout_s)
+
+
+def _client(connections: int) -> "Client":
+    from outbox.operations.http import Client  # noqa: PLC0415 (its libraries load in 0.1 s, for those who send alone)
+
+    return Client(connections=connections)
