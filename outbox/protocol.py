@@ -27,18 +27,6 @@ PerMinute = Annotated[
 Id = Annotated[Whole, Field(ge=1, le=BIGINT)]
 
 
-class NewEndpoint(Body):
-    """An endpoint to make."""
-
-    name: Name
-    url: Url
-    events: Events = ["job.*"]
-    kinds: Kinds = []
-    with_result: bool = Field(False, description="Send a job's result along, up to OUTBOX_RESULT_BYTES.")
-    per_minute: PerMinute | None = None
-    for_farm: bool = Field(False, description="Events of the whole farm instead of yours; for operators.")
-
-
 class ChangedEndpoint(Body):
     """What is to be otherwise of an endpoint; what is left out stays."""
 
@@ -48,6 +36,16 @@ class ChangedEndpoint(Body):
     kinds: Kinds = []
     with_result: bool = False
     per_minute: PerMinute | None = None
+
+
+class NewEndpoint(ChangedEndpoint):
+    """An endpoint to make."""
+
+    name: Name
+    url: Url
+    events: Events = ["job.*"]
+    with_result: bool = Field(False, description="Send a job's result along, up to OUTBOX_RESULT_BYTES.")
+    for_farm: bool = Field(False, description="Events of the whole farm instead of yours; for operators.")
 
 
 class NewSecret(Body):
