@@ -232,7 +232,7 @@ def callback(url: str, *, owner: User | None) -> int:
     host = addresses.host_of(url)
     if not addresses.is_named_by(host, settings.OUTBOX["CALLBACK_HOSTS"]):
         raise CallbacksNotAllowed(host=host)
-    known = queries.find_callback(url, owner_id=owner and owner.pk)
+    known = queries.find_callback(url, owner_id=None if owner is None else owner.pk)
     if known is not None:
         return known
     _check_room(owner)

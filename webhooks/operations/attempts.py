@@ -200,7 +200,7 @@ def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None 
         return None
     first = scheduling.run_after(
         0, replay_batch, wanted=wanted.as_json(), after=0, until=last.pk, matched=matched, with_jobs=with_jobs,
-        by=by and by.pk,
+        by=None if by is None else by.pk,
     )  # fmt: skip
     which = f"{'with their jobs, ' if with_jobs else ''}up to this one: {wanted.sentence()}"
     audit.record(by, last, f"Replays {matched:,} deliveries {which}")

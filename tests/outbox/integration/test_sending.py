@@ -16,6 +16,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from outbox import operations, queries
 from outbox.domain import addresses
+from outbox.domain.messages import GONE
 from outbox.models import Attempt, Endpoint, Event, Message
 from outbox.operations import attempts, endpoints
 from outbox.operations.http import Client
@@ -219,7 +220,7 @@ class TestWhatAReceiverAsksFor:
             record("queue/b")
             drain()
         row.refresh_from_db()
-        assert (row.status, row.note) == ("disabled", attempts.GONE)
+        assert (row.status, row.note) == ("disabled", GONE)
         assert set(Message.objects.values_list("status", flat=True)) == {"dead"}
         operations.record("queue.paused", "queue/c", {})
         assert Message.objects.count() == 2
