@@ -48,13 +48,17 @@ class Kind(Generic[T]):
     null: Any = None
 
 
-def _cut(length: int) -> Callable[[Any], str]:
-    def text(value: Any) -> str:
+def cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _text(most: int) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
         if not isinstance(value, str):
             raise ValueError("should be a text")  # noqa: TRY004 (one type of error for all that is wrong)
-        return value if len(value) <= length else value[: length - 1] + "…"
+        return cut(value, most)
 
-    return text
+    return read
 
 
 def _id(value: Any) -> str:
@@ -118,8 +122,8 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-TEXT = Kind(_cut(255), null="")  # a longer one is shortened: no sender's title is worth a dead letter
-LONG = Kind(_cut(2000), null="")
+TEXT = Kind(_text(255), null="")  # a longer one is shortened: no sender's title is worth a dead letter
+LONG = Kind(_text(2000), null="")
 ID = Kind(_id)
 # Stripe sends the id of a thing, or where an endpoint asks for it the thing itself.
 REFERENCE = Kind(lambda value: _id(value.get("id") if isinstance(value, Mapping) else value))
@@ -133,7 +137,7 @@ OBJECTS: Kind[Any] = Kind(_objects, null=[])
 ANY: Kind[Any] = Kind(lambda value: value)
 TEXTS = Kind(lambda value: [TEXT.read(item) for item in _list(value)], null=[])
 COUNT = Kind(lambda value: len(_list(value)), null=0)
-LINK = Kind(lambda value: https(_cut(LONGEST_LINK + 1)(value)), null="")
+LINK = Kind(lambda value: https(_text(LONGEST_LINK + 1)(value)), null="")
 
 
 def each(name: str) -> Kind[list[str]]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from core import templates
 from core.templates import MISSING, PATH, BadTemplate, find
 from webhooks.domain import deliveries
+from webhooks.domain.parts import cut
 from webhooks.errors import BadRule
 
 WHOLE_BODY: Final = "{{ body }}"
@@ -189,7 +190,7 @@ def _shown(value: Any) -> str:
         return "not there"
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, _SCALARS) else type(value).__name__
     text = {"dict": "an object", "list": "a list"}.get(text, text)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return cut(text, _SHOWN)
 
 
 def _bad(reason: str) -> BadRule:

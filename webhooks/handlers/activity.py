@@ -7,6 +7,7 @@ from django.db import transaction
 from django.db.models import Model
 
 from live import operations as live
+from webhooks.domain.parts import cut
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity, ActivityDigest
 
@@ -44,9 +45,9 @@ def _row(event: Event, n: int, line: Line) -> Activity:
         n=n,
         source=event.source,
         at=line.at or event.occurred_at,
-        actor=_cut(line.actor, 255),
-        verb=_cut(line.verb, 100),
-        object=_cut(line.object, 500),
+        actor=cut(line.actor, 255),
+        verb=cut(line.verb, 100),
+        object=cut(line.object, 500),
         kind=table.__name__.lower() if table and resource else "",
         resource=resource or "",
         link=line.link,
@@ -59,7 +60,3 @@ def _forget_digests(days: set[date], *, today: date) -> None:
     late = sorted(day for day in days if day < today)
     if late:
         transaction.on_commit(lambda: ActivityDigest.objects.filter(day__in=late).delete(), robust=True)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
