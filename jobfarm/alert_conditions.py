@@ -12,7 +12,7 @@ from django.conf import settings
 from alerts.domain.rules import Condition, Measure, Reading, Unit, Unknown
 from alerts.registry import register
 from jobfarm import database_health, health, job_health, message_health, scheduler_health
-from jobfarm.conditions import Area, Rule
+from jobfarm.findings import Area, Rule
 from jobs.domain.rollups import MINUTE_S, TEN_MINUTES_S, Period
 from jobs.queries import rollups
 from metering import operations as metering, queries as budgets

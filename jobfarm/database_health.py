@@ -16,8 +16,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.models import UniqueConstraint
 
 from core.commands import MANAGE
-from jobfarm.conditions import Area, Condition, Gauge, Rule
-from jobfarm.findings import Finding, Level, Remembered
+from jobfarm.findings import Area, Condition, Finding, Gauge, Level, Remembered, Rule
 from postgres import probe, statements
 from postgres.probe import Verdict
 from postgres.schema import REVERSE

@@ -20,8 +20,7 @@ from alerts import queries as alerts
 from alerts.domain.rules import Unit
 from core.commands import MANAGE
 from jobfarm import database_health, job_health, message_health, presence, scheduler_health
-from jobfarm.conditions import Area, Condition, Gauge, Rule
-from jobfarm.findings import Check, Finding, Level
+from jobfarm.findings import Area, Check, Condition, Finding, Gauge, Level, Rule
 from jobs.queries import reads
 from postgres import clock, connections, deadline, reachability, statements
 from postgres.reachability import explain_unreachable

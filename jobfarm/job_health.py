@@ -6,9 +6,7 @@ from typing import Final, NamedTuple
 
 from alerts.domain.rules import Unit
 from core.commands import MANAGE
-from jobfarm import presence
-from jobfarm.conditions import Area, Condition, Gauge, Rule
-from jobfarm.findings import Finding, Level
+from jobfarm.findings import Area, Condition, Finding, Gauge, Level, Rule, absence, is_starting
 from jobs import operations as jobs
 from jobs.domain import labels
 from jobs.domain.quotas import NEARLY, Quota
@@ -33,7 +31,7 @@ def _live(live: fleet.WorkerCounts) -> Iterator[Finding]:
             "Every live worker is drained: nothing will run.",
             f"Undrain one on its page, or with {MANAGE} workers undrain NAME.",
         )
-    elif presence.is_starting():
+    elif is_starting():
         yield Finding("No worker has reported yet.", level=Level.STARTING)
     else:
         yield Finding(
@@ -94,7 +92,7 @@ def _unserved(queue: Unserved) -> Finding:
 
 
 def _untaken_of(queue: str, sentence: str, remedy: str) -> Finding:
-    return Finding(sentence, remedy, level=presence.absence(), page="jobs:queue", page_of=queue)
+    return Finding(sentence, remedy, level=absence(), page="jobs:queue", page_of=queue)
 
 
 queues: Final = Area(
@@ -176,7 +174,7 @@ def lanes() -> Iterator[Finding]:
         yield Finding(
             f"Lanes are not tidied: nothing waits in {untidied:,} of them, and every claim looks at each.",
             f"Janitors do it ({MANAGE} janitor): the log of one that runs says what fails.",
-            level=presence.absence(),
+            level=absence(),
         )
 
 
@@ -197,7 +195,7 @@ def requirement_sets() -> Iterator[Finding]:
 def served() -> Iterator[Finding]:
     """Whether each job that waits is one that a live worker may take; names no queue."""
     if untaken := sum(_untaken(reads.waiting_queues()).values()):
-        yield Finding(f"Queues with jobs that no live worker takes: {untaken:.0f}.", level=presence.absence())
+        yield Finding(f"Queues with jobs that no live worker takes: {untaken:.0f}.", level=absence())
 
 
 def _nearly_reached(used: Sequence[Quota]) -> Iterator[Finding]:

@@ -5,8 +5,7 @@ from typing import Final
 
 from alerts.domain.rules import Unit
 from core.commands import MANAGE
-from jobfarm.conditions import Area, Condition, Gauge, Rule
-from jobfarm.findings import Finding, Level
+from jobfarm.findings import Area, Condition, Finding, Gauge, Level, Rule
 from outbox import operations as outbox
 from postgres import clock
 from webhooks import operations as webhooks

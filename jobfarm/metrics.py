@@ -16,8 +16,7 @@ from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
 from jobfarm import __version__, database_health, health, job_health, message_health, scheduler_health
-from jobfarm.conditions import Area
-from jobfarm.findings import Remembered
+from jobfarm.findings import Area, Remembered
 from jobs.domain import rollups
 from jobs.models import Rollup
 from jobs.queries import gauges

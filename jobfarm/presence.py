@@ -54,16 +54,6 @@ def _row(process: Process) -> ProcessRow:
     return ProcessRow(process.part, process.host, process.pid, process.started_at, silent_s, process.errors)
 
 
-def is_starting() -> bool:
-    """Whether the farm has just been started, so that what is missing may well be on its way."""
-    return presence.is_starting(processes())
-
-
-def absence() -> Level:
-    """How bad it is that a worker is missing: not at all while the farm starts."""
-    return Level.STARTING if is_starting() else Level.WARNING
-
-
 def janitors() -> Iterator[Finding]:
     return _of(Part.JANITOR, processes())
 

@@ -5,9 +5,7 @@ from typing import Final
 
 from alerts.domain.rules import Unit
 from core.commands import MANAGE
-from jobfarm import presence
-from jobfarm.conditions import Area, Condition, Gauge, Rule
-from jobfarm.findings import Finding, Level
+from jobfarm.findings import Area, Condition, Finding, Gauge, Level, Rule, is_starting
 from postgres.statements import Row
 from scheduling import operations as scheduling
 from scheduling.domain.schedules import Source
@@ -23,7 +21,7 @@ def _clusters(facts: scheduling.Health) -> Iterator[Finding]:
 
 
 def _no_cluster(role: str) -> Finding:
-    if presence.is_starting():
+    if is_starting():
         return Finding(f"No cluster for {role} has reported yet.", level=Level.STARTING)
     return Finding(
         f"No cluster for {role} runs: no {role[:-1]} is run, however long it has been due.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import django
 
 if TYPE_CHECKING:
-    from jobfarm.conditions import Rule
+    from jobfarm.findings import Rule
 
 FILE: Final = Path(__file__).resolve().parents[1] / "deploy" / "prometheus" / "alerts.yml"
 HEAD: Final = """\
