@@ -14,8 +14,7 @@ import django
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
-import jobfarm.environment
-import jobfarm.storage
+import jobfarm.environment.values
 import live.configuration
 import observing.logs
 import postgres.configuration
@@ -142,7 +141,8 @@ STATIC_ROOT = JOBFARM_DATA / "static"
 WHITENOISE_USE_FINDERS = True  # no collectstatic needed: files are found where they lie
 WHITENOISE_AUTOREFRESH = DEBUG
 MEDIA_ROOT = JOBFARM_DATA / "files"
-_FILES, FILES_ORIGIN = jobfarm.storage.files(_ENV["FILES_URL"])  # where browsers fetch them from, when it is not here
+# Where result files lie, and where browsers fetch them from, when it is not here.
+_FILES, FILES_ORIGIN = jobfarm.environment.values.files_storage(_ENV["FILES_URL"])
 STORAGES = {"default": _FILES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 
 # Lines for people, or one JSON object a line (docs/operations.md names its fields).

@@ -271,7 +271,7 @@ def received(request: HttpRequest) -> TemporaryUploadedFile:
 
 @runtime_checkable
 class Elsewhere(Protocol):
-    """A storage whose files are fetched from where they lie, not through this server (jobfarm.storage)."""
+    """A storage whose files are fetched from where they lie, not through this server (jobfarm.s3)."""
 
     def signed_address(self, name: str, *, content_type: str, disposition: str, for_s: int) -> str:
         """An address that shows this one file, as this type and in this manner, for so many seconds."""

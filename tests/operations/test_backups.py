@@ -21,7 +21,8 @@ from moto.server import ThreadedMotoServer
 from pytest_django import Settings
 
 from accounts import operations as accounts
-from jobfarm import backups, storage
+from jobfarm import backups
+from jobfarm.environment import values
 from jobs import operations
 from jobs.models import Job, ResultFile, Worker
 from postgres import programs
@@ -327,7 +328,7 @@ def buckets(monkeypatch: pytest.MonkeyPatch, *names: str) -> Iterator[str]:
 
 def _files_in(settings: Settings, url: str | None) -> None:
     """Keep result files there from now on."""
-    files, settings.FILES_ORIGIN = storage.files(url)
+    files, settings.FILES_ORIGIN = values.files_storage(url)
     settings.STORAGES = {**settings.STORAGES, "default": files}
 
 

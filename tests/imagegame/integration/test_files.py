@@ -20,7 +20,8 @@ from pytest_django import Settings
 
 from examples.imagegame.domain.stages import Stage
 from examples.imagegame.models import Submission
-from jobfarm import health, middleware, storage
+from jobfarm import health, middleware
+from jobfarm.environment import values
 from jobs import http, operations
 from jobs.errors import LinkRanOut
 from jobs.models import ResultFile
@@ -157,7 +158,7 @@ def bucket(s3: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     client = boto3.client("s3", endpoint_url=s3, region_name="us-east-1")
     client.create_bucket(Bucket="pictures")
-    kept, settings.FILES_ORIGIN = storage.files(f"s3://pictures/farm?endpoint={s3}")
+    kept, settings.FILES_ORIGIN = values.files_storage(f"s3://pictures/farm?endpoint={s3}")
     settings.STORAGES = settings.STORAGES | {"default": kept}
     yield "pictures"
     for entry in client.list_objects_v2(Bucket="pictures").get("Contents", []):
@@ -230,12 +231,14 @@ class TestInABucket:
             return [finding.sentence for finding in health._files()]
 
         assert requests() == []
-        settings.STORAGES = settings.STORAGES | {"default": storage.files(f"s3://no-such-bucket?endpoint={s3}")[0]}
+        settings.STORAGES = settings.STORAGES | {
+            "default": values.files_storage(f"s3://no-such-bucket?endpoint={s3}")[0]
+        }
         [sentence] = requests()
         assert sentence.startswith("The bucket for result files cannot be used: ")
 
     def test_a_delete_that_fails_is_an_error_of_the_system_as_on_a_disk(self, bucket: str, settings: Settings) -> None:
-        nobody = storage.files("s3://pictures?endpoint=http://127.0.0.1:1")[0]
+        nobody = values.files_storage("s3://pictures?endpoint=http://127.0.0.1:1")[0]
         settings.STORAGES = settings.STORAGES | {"default": nobody}
         with pytest.raises(OSError, match="could not be deleted"):
             storages["default"].delete("jobs/1/1/picture.png")
@@ -243,7 +246,7 @@ class TestInABucket:
 
 class TestFilesUrl:
     def test_is_the_disk_when_there_is_none(self) -> None:
-        assert storage.files(None) == storage.files("") == (storage.DISK, None)
+        assert values.files_storage(None) == values.files_storage("") == (values.DISK, None)
 
     @pytest.mark.parametrize(
         ("url", "origin", "options"),
@@ -270,7 +273,7 @@ class TestFilesUrl:
     ) -> None:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        bucket, theirs = storage.files(url)
+        bucket, theirs = values.files_storage(url)
         assert theirs == origin
         assert bucket["BACKEND"] == "jobfarm.s3.Files"
         assert bucket["OPTIONS"].items() >= options.items()
@@ -286,5 +289,5 @@ class TestFilesUrl:
     )  # fmt: skip
     def test_that_makes_no_sense_is_refused_without_telling_a_key(self, url: str) -> None:
         with pytest.raises(ValueError, match="FILES_URL") as refusal:
-            storage.files(url)
+            values.files_storage(url)
         assert "secret" not in str(refusal.value)
