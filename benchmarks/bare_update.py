@@ -19,7 +19,7 @@ settings.MIDDLEWARE = []
 settings.ROOT_URLCONF = "benchmarks.bare_update"
 in_djangos_own = get_asgi_application()
 
-from jobfarm.one_hop import OneHop  # noqa: E402 (Django has to be set up first)
+from jobfarm.server import OneHop  # noqa: E402 (Django has to be set up first)
 from jobs.models import Live  # noqa: E402
 
 application = OneHop()

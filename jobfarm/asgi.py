@@ -13,8 +13,7 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402
 from django.db import connections  # noqa: E402
 
-from jobfarm.one_hop import OneHop  # noqa: E402  # they need Django set up
-from jobfarm.server import Server, freeze  # noqa: E402
+from jobfarm.server import OneHop, Server, freeze  # noqa: E402  # they need Django set up
 from postgres import configuration  # noqa: E402
 
 # A quarter: a worker hears that a row is locked before it gives this process up for silent, and a row that a stopped

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from jobfarm.health import UNREACHABLE
-from jobfarm.one_hop import THREADS
+from jobfarm.server import THREADS
 from tests import forkserver
 from tests.farm import until
 from tests.operations import migrated, postgresqls

@@ -15,7 +15,7 @@ from django.db import connection
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from jobfarm.one_hop import PROBE_THREADS, THREADS
+from jobfarm.server import PROBE_THREADS, THREADS
 from jobs import operations
 from postgres import configuration, connections, descriptors
 from tests.farm import until

@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 from accounts import operations as accounts
 from accounts.models import ApiToken
 from core.asgi import Message, Scope
-from jobfarm.one_hop import OneHop
+from jobfarm.server import OneHop
 from jobs import operations
 from jobs.models import Job
 from jobs.waiting.events import EventStream

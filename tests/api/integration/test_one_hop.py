@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
 from pytest_django import Settings
 
-from jobfarm.one_hop import OneHop
+from jobfarm.server import OneHop
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

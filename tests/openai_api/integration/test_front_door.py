@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 from accounts import operations as accounts
 from accounts.models import ApiToken
 from core.asgi import Message, Scope
-from jobfarm.one_hop import OneHop
+from jobfarm.server import OneHop
 from jobs import operations as jobs
 from jobs.domain.workers import Facts
 from jobs.models import Job, Worker

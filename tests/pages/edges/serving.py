@@ -8,7 +8,7 @@ import httpx
 from django.contrib.auth.models import User
 from django.test import Client
 
-from jobfarm.one_hop import OneHop
+from jobfarm.server import OneHop
 
 
 def served(user: User | None, path: str, headers: Mapping[str, str] | None = None) -> httpx.Response:
