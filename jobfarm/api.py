@@ -16,7 +16,7 @@ from alerts.api import router as alerts_router
 from core import api as core_api
 from core.api import SAMPLE
 from core.refusal import Refusal
-from jobfarm import bodies, refusals
+from jobfarm import refusals, requests
 from jobs.api import documents, router, samples
 from metering.api import router as metering_router
 from openai_api.api import files_router as openai_files, router as openai_router
@@ -34,7 +34,7 @@ class JsonParser(Parser):
         """The JSON value of the body. Raises UnsupportedMediaType, NotJsonError, LargeBodyError."""
         if request.content_type != "application/json":
             raise UnsupportedMediaType
-        return core_api.loads(request, bodies.cutting(request.path), most=settings.JOBFARM["BODY_BYTES"])
+        return core_api.loads(request, requests.cutting(request.path), most=settings.JOBFARM["BODY_BYTES"])
 
 
 class WholeMoments(NinjaJSONEncoder):

@@ -28,8 +28,7 @@ from django.urls import set_script_prefix
 
 from core.asgi import App, Receive, Scope, Send, wait_until_gone
 from jobfarm import refusals
-from jobfarm.bodies import BoundedBodies
-from jobfarm.requests import LoggedSocket, Observed
+from jobfarm.requests import BoundedBodies, LoggedSocket, Observed
 from jobs.consumers import WorkerSocket
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.presence import Beats, Seen

@@ -150,7 +150,7 @@ def test_what_a_worker_says_for_people_is_cut_and_not_refused(stage: Stage, fiel
 
 
 def test_a_request_of_ten_megabytes_is_read_and_no_larger(stage: Stage, settings: Settings) -> None:
-    """In front of it stands jobfarm.bodies, which reads no more than that either (api/edges/test_bad_input)."""
+    """In front of it stands jobfarm.requests, which reads no more than that either (api/edges/test_bad_input)."""
     assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE == settings.JOBFARM["BODY_BYTES"] == 10 * MEGABYTE
     fits = json.dumps({"kind": "chat", "payload": None}).ljust(10 * MEGABYTE).encode()
     assert _raw(stage.client, fits) == 201

@@ -14,7 +14,7 @@ from core import api as shared, values
 from core.refusal import Refusal, sentence_of
 from examples.chat import errors as chat
 from examples.imagegame import errors as imagegame
-from jobfarm import api, bodies
+from jobfarm import api, requests
 from jobs import errors as jobs
 from live import errors as live
 from outbox import errors as outbox
@@ -26,7 +26,7 @@ from webhooks import errors as webhooks
 
 API = Path(__file__).parents[3] / "docs" / "api.md"
 APPS = (
-    accounts, alerts, api, bodies, chat, imagegame, jobs, live, outbox, ratelimits, scheduling, shared, values,
+    accounts, alerts, api, requests, chat, imagegame, jobs, live, outbox, ratelimits, scheduling, shared, values,
     webhooks,
 )  # fmt: skip
 # Classes that callers need not tell apart: the sentence says what to do.
@@ -34,8 +34,8 @@ SHARED = {"forbidden", "not_found"}
 # What the API answers beside the refusals of jobs; and of those, what only a page does.
 OF_THE_API = {
     accounts.Unauthorized, accounts.CsrfFailed, accounts.InsufficientScope, alerts.BadRule, alerts.NotFound,
-    api.UnsupportedMediaType,
-    bodies.TooLarge, bodies.TooMany, bodies.TooSlow, ratelimits.CountExceedsLimit, RateLimited, values.NotJsonError,
+    api.UnsupportedMediaType, requests.TooLarge, requests.TooMany, requests.TooSlow, ratelimits.CountExceedsLimit,
+    RateLimited, values.NotJsonError,
 }  # fmt: skip
 OF_PAGES = {jobs.LinkRanOut}
 

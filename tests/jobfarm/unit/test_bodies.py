@@ -9,8 +9,8 @@ import pytest
 from pytest_django import Settings
 
 from core.asgi import App
-from jobfarm import bodies
-from jobfarm.bodies import BoundedBodies
+from jobfarm import requests
+from jobfarm.requests import BoundedBodies
 
 Message = dict[str, Any]
 SCOPE = {"type": "http", "method": "POST", "path": "/", "headers": [], "client": ("192.0.2.1", 7)}
@@ -63,8 +63,8 @@ async def waits_for_its_client(_scope: Any, receive: Any, send: Any) -> None:
 
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is waited for comes too late."""
-    monkeypatch.setattr(bodies, "_AT_ONCE_S", 0)
-    monkeypatch.setattr(bodies, "_GRACE_S", 0)
+    monkeypatch.setattr(requests, "_AT_ONCE_S", 0)
+    monkeypatch.setattr(requests, "_GRACE_S", 0)
 
 
 async def settled() -> None:
@@ -92,7 +92,7 @@ async def counted(app: BoundedBodies, count: int) -> None:
 
 
 async def test_one_that_comes_at_less_than_the_least_rate_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "_GRACE_S", 0.3)
+    monkeypatch.setattr(requests, "_GRACE_S", 0.3)
     app = bounded(reads_all)
     slow = await half_sent(app)
     assert (await slow.answered(), dict(app._half_sent)) == (408, {})
@@ -100,7 +100,7 @@ async def test_one_that_comes_at_less_than_the_least_rate_is_ended(monkeypatch: 
 
 async def test_what_was_sent_buys_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """8 KiB/s: after 81,920 bytes there are ten seconds more."""
-    monkeypatch.setattr(bodies, "_GRACE_S", 0.3)
+    monkeypatch.setattr(requests, "_GRACE_S", 0.3)
     app = bounded(reads_all)
     quick = Client(app)
     quick.say(b"x" * 81_920, more=True)
@@ -112,7 +112,7 @@ async def test_what_was_sent_buys_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_byte_now_and_then_buys_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time runs from the request's beginning: a piece does not begin it anew, however soon it follows."""
-    monkeypatch.setattr(bodies, "_GRACE_S", 0.3)
+    monkeypatch.setattr(requests, "_GRACE_S", 0.3)
     app = bounded(reads_all)
     slow = await half_sent(app)
     async with asyncio.timeout(10):
@@ -176,7 +176,7 @@ async def test_one_that_is_whole_may_wait_for_its_answer(monkeypatch: pytest.Mon
 
 async def test_those_without_an_address_are_not_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a UNIX socket without a proxy that names addresses, all clients look alike."""
-    monkeypatch.setattr(bodies, "_AT_ONCE_S", 0)
+    monkeypatch.setattr(requests, "_AT_ONCE_S", 0)
     app = bounded(reads_all)
     held = [await half_sent(app, client=None) for _ in range(3)]
     await settled()
