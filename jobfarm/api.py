@@ -16,7 +16,7 @@ from alerts.api import router as alerts_router
 from core import api as core_api
 from core.api import SAMPLE
 from core.refusal import Refusal
-from jobfarm import refusals, requests
+from jobfarm import middleware, requests
 from jobs.api import documents, router, samples
 from metering.api import router as metering_router
 from openai_api.api import files_router as openai_files, router as openai_router
@@ -72,7 +72,7 @@ class FarmApi(NinjaAPI):
         return super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
 
     def on_exception(self, request: HttpRequest, exc: Any) -> HttpResponse:  # noqa: ARG002 (ninja's signature)
-        return refusals.response_to(exc)
+        return middleware.response_to(exc)
 
 
 _BOTH: Any = {"version": "1", "parser": JsonParser(), "renderer": JsonRenderer()}

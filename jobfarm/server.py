@@ -27,7 +27,7 @@ from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from core.asgi import App, Receive, Scope, Send, wait_until_gone
-from jobfarm import refusals
+from jobfarm import middleware
 from jobfarm.requests import BoundedBodies, LoggedSocket, Observed
 from jobs.consumers import WorkerSocket
 from jobs.waiting.notifier import Notifier
@@ -189,7 +189,7 @@ class Running:
         self._observed = Observed(self._serve_http)
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,
-            WORKER_SOCKET: WorkerSocket(notifier=self.notifier, seen=self._seen, refuse=refusals.problem),
+            WORKER_SOCKET: WorkerSocket(notifier=self.notifier, seen=self._seen, refuse=middleware.problem),
         }
         self._sockets = sockets
 

@@ -68,7 +68,7 @@ INSTALLED_APPS = [
 ]  # fmt: skip
 
 MIDDLEWARE = [
-    "jobs.http.for_other_sites", "jobfarm.refusals.api_form", "ratelimits.http.report",
+    "jobs.http.for_other_sites", "jobfarm.middleware.api_form", "ratelimits.http.report",
     "django.middleware.security.SecurityMiddleware", "jobfarm.middleware.content_security_policy",
     "jobfarm.middleware.StaticFiles",  # which any name may ask for, as a copy in front does
     "django.middleware.common.CommonMiddleware", "django.middleware.clickjacking.XFrameOptionsMiddleware",

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from websockets.sync.client import ClientConnection
 
-from jobfarm import refusals
+from jobfarm import middleware
 from jobs import operations
 from ratelimits import operations as limits
 from ratelimits.errors import RateLimited
@@ -61,4 +61,4 @@ class TestASocket:
     def test_would_tell_a_refusal_in_the_form_that_http_has(self) -> None:
         error = RateLimited(name=LIMIT, key="worker:7", retry_after=timedelta(seconds=1.2))
         message = {"error": "rate_limited", "message": "Too many requests: try again in 2 seconds.", "retry_after": 2}
-        assert refusals.problem(error) == (429, message)
+        assert middleware.problem(error) == (429, message)

@@ -11,7 +11,7 @@ from django.db import DatabaseError, OperationalError, connection, connections, 
 from django.test import Client
 
 from accounts import operations as accounts
-from jobfarm import refusals
+from jobfarm import middleware
 from tests.pages.edges.conftest import Farm
 from tests.pages.edges.serving import served
 from tests.servers import database_away, serve
@@ -75,9 +75,9 @@ class TestTheDatabaseAway:
         for sqlstate in ("25006", "25P03", "53100", "53300", "55P03", "57P01", "57P03", "08006", "58030"):
             error = DatabaseError()
             error.__cause__ = psycopg.errors.lookup(sqlstate)("it cannot")
-            status, body = refusals.problem(error)
+            status, body = middleware.problem(error)
             assert (sqlstate, status, body["error"]) == (sqlstate, 503, "unavailable")
-        assert refusals.problem(ZeroDivisionError())[0] == 500
+        assert middleware.problem(ZeroDivisionError())[0] == 500
 
     def test_to_programs_is_unavailable_with_when_to_come_again(self, little_farm: Farm, client: Client) -> None:
         """A server that only reads after a failover, or because its operator said so, and Django's own statement."""

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from django.db import transaction
 
-from jobfarm import refusals
+from jobfarm import middleware
 from postgres import transactions
 from ratelimits import operations
 from ratelimits.errors import LimitsDeadlocked
@@ -54,7 +54,7 @@ class TestOppositeOrders:
         [error] = [error for error in both(plainly) if error is not None]
         assert isinstance(error, LimitsDeadlocked)
         assert "limit_all" in str(error)
-        refused = refusals.refusal(error)
+        refused = middleware.refusal(error)
         assert refused is not None
         assert (refused.status, dict(refused.headers)) == (503, {"Retry-After": "1"})
         assert operations.get_value("test/one", config=CONFIG).value == pytest.approx(99, abs=0.01)
