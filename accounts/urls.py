@@ -13,7 +13,6 @@ from django.urls.converters import StringConverter
 
 from accounts.http import members_only
 from accounts.views import account, by_mail, groups, guests, logins, single_sign_on
-from accounts.views.second_factors import SetUp
 from core import pages
 
 
@@ -55,7 +54,7 @@ of_allauth = [
     path("email/", members_only(allauth.email), name="account_email"),
     path("email/sent/", allauth.email_verification_sent, name="account_email_verification_sent"),
     path("email/<str:key>/", allauth.confirm_email, name="account_confirm_email"),
-    path("2fa/set-up/", SetUp.as_view(), name="mfa_set_up"),
+    path("2fa/set-up/", logins.SetUp.as_view(), name="mfa_set_up"),
     path("2fa/", include(list(_of_members(mfa.urlpatterns)))),
     path("oidc/<slug:provider_id>/login/", single_sign_on.log_in, name="openid_connect_login"),
     path("oidc/<slug:provider_id>/login/callback/", single_sign_on.call_back, name="openid_connect_callback"),

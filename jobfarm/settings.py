@@ -210,7 +210,7 @@ if OIDC_ISSUER:
         "settings": {"server_url": OIDC_ISSUER, "fetch_userinfo": _ENV["OIDC_USERINFO"]},
     })  # fmt: skip
 MFA_REQUIRED: str = _ENV["MFA_REQUIRED"]
-MFA_ADAPTER = "accounts.views.second_factors.Adapter"
+MFA_ADAPTER = "accounts.views.logins.SecondFactors"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = not SSO_ONLY
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # an address opens nothing here but a new password
