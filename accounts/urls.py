@@ -12,7 +12,7 @@ from django.urls import URLResolver, include, path, register_converter
 from django.urls.converters import StringConverter
 
 from accounts.http import members_only
-from accounts.views import account, by_mail, groups, guests, logins, single_sign_on
+from accounts.views import account, by_mail, guests, logins, single_sign_on
 from core import pages
 
 
@@ -71,11 +71,11 @@ urlpatterns = [
     path("sessions/<int:session_id>/end/", account.end_session, name="end_session"),
     path("tokens/", account.create_token, name="create_token"),
     path("tokens/<int:token_id>/revoke/", account.revoke_token, name="revoke_token"),
-    path("groups/", groups.groups, name="groups"),
-    path("groups/<int:group_id>/", groups.group, name="group"),
-    path("groups/<int:group_id>/invite/", groups.invite, name="invite"),
-    path("groups/<int:group_id>/withdraw/", groups.withdraw, name="withdraw_invitation"),
-    path("groups/<int:group_id>/remove/", groups.remove, name="remove_member"),
-    path("groups/<int:group_id>/leave/", groups.leave, name="leave_group"),
-    path("join/<str:token>/", groups.Join.as_view(), name="join"),
+    path("groups/", account.groups, name="groups"),
+    path("groups/<int:group_id>/", account.group, name="group"),
+    path("groups/<int:group_id>/invite/", account.invite, name="invite"),
+    path("groups/<int:group_id>/withdraw/", account.withdraw, name="withdraw_invitation"),
+    path("groups/<int:group_id>/remove/", account.remove, name="remove_member"),
+    path("groups/<int:group_id>/leave/", account.leave, name="leave_group"),
+    path("join/<str:token>/", account.Join.as_view(), name="join"),
 ]
