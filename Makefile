@@ -105,9 +105,7 @@ format: .venv/ready-dev  ## put the code in its standard form
 
 docs: .venv/ready-dev  ## write docs/python.md, docs/settings.md, alerts.yml, jobs/migrations/functions.sql from the code
 	$(PY) -m scripts.python_docs
-	$(PY) -m scripts.settings_docs
-	$(PY) -m scripts.alert_rules
-	$(PY) -m scripts.functions
+	$(PY) -m scripts.generated
 
 constraints: .venv/ready-dev  ## write constraints.txt anew: a version for each package that the requirements bring along
 	$(PY) scripts/install.py --constraints

@@ -1,5 +1,5 @@
 -- Every function and trigger of the heart, as the last migration left it: to be read, nothing runs this file.
--- Written by scripts/functions.py (`make docs`) from the migrations beside it, what they say of each oldest first.
+-- Written by scripts/generated.py (`make docs`) from the migrations beside it, what they say of each oldest first.
 
 
 -- 0001_guards

@@ -11,7 +11,7 @@ import yaml
 
 from alerts import registry
 from jobfarm import alert_conditions, metrics
-from scripts import alert_rules
+from scripts import generated
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "deploy" / "prometheus" / "alerts.yml"
@@ -165,7 +165,7 @@ def test_none_fires_while_all_is_well(tmp_path: Path) -> None:
 
 
 def test_they_are_what_the_conditions_declare() -> None:
-    assert FILE.read_text() == alert_rules.text(), "make docs"
+    assert FILE.read_text() == generated.alerts(), "make docs"
 
 
 def test_wake_at_the_number_that_a_rule_of_people_proposes() -> None:

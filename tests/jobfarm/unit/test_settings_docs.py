@@ -4,18 +4,18 @@ import re
 
 from jobfarm import environment
 from jobfarm.environment import EXAMPLES, files, table
-from scripts import settings_docs
+from scripts import generated
 from tests.architecture.test_tidiness import tracked
 
 VARIABLES = (*table.VARIABLES, *table.of_apps(EXAMPLES.split(",")))
 
 
 def test_is_what_the_generator_writes() -> None:
-    assert settings_docs.PAGE.read_text() == settings_docs.page(), "make docs"
+    assert generated.SETTINGS.read_text() == generated.settings(), "make docs"
 
 
 def test_has_each_variable_once_with_its_default() -> None:
-    rows = re.findall(r"^- `(\w+)`(?: \((?:\*secret\*)?(?:; )?(.*?)\))?: ", settings_docs.page(), re.MULTILINE)
+    rows = re.findall(r"^- `(\w+)`(?: \((?:\*secret\*)?(?:; )?(.*?)\))?: ", generated.settings(), re.MULTILINE)
     assert [name for name, _ in rows] == [variable.name for variable in VARIABLES]
     shown = dict(rows)
     assert shown["JOBFARM_LEASE_S"] == "60 s"
@@ -29,7 +29,7 @@ def test_has_each_variable_once_with_its_default() -> None:
 
 def test_no_page_names_a_variable_that_is_none() -> None:
     known = {variable.name for variable in VARIABLES} | files.names() | environment.OF_OTHERS
-    pages = [*tracked("docs/*.md"), settings_docs.ROOT / "README.md"]
+    pages = [*tracked("docs/*.md"), generated.ROOT / "README.md"]
     named = {
         name
         for path in pages

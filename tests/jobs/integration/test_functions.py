@@ -5,7 +5,7 @@ import re
 import pytest
 from django.db import connection
 
-from scripts import functions
+from scripts import generated
 
 pytestmark = pytest.mark.django_db
 _DEFINITIONS = """
@@ -24,11 +24,11 @@ def _definitions() -> dict[str, str]:
 
 
 def test_the_file_is_what_the_migrations_make_of_it() -> None:
-    assert functions.FILE.read_text(encoding="utf-8") == functions.text(), "make docs"
+    assert generated.FUNCTIONS.read_text(encoding="utf-8") == generated.functions(), "make docs"
 
 
 def test_the_file_has_every_function_and_trigger_as_the_database_has_it() -> None:
-    text, before = functions.text(), _definitions()
+    text, before = generated.functions(), _definitions()
     for name in re.findall(r"^CREATE (?:CONSTRAINT )?TRIGGER (\w+)", text, re.MULTILINE):
         table = before[name].partition(" ON ")[2].split()[0]
         with connection.cursor() as cursor:
