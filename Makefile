@@ -85,7 +85,7 @@ soak: .venv/ready-dev  ## break a farm for HOURS=2, and chart what it needs mean
 	$(PY) -m tests.chaos --minutes $$(( $(HOURS) * 60 )) $(CHAOS)
 
 schedules: .venv/ready-dev  ## let real statements meet in every order (MINUTES=3; docs/chaos.md)
-	JOBFARM_DATA=$(CURDIR)/var/test SCHEDULES_MINUTES=$(MINUTES) $(PY) -m pytest -q -s tests/schedules
+	JOBFARM_DATA=$(CURDIR)/var/test SCHEDULES_MINUTES=$(MINUTES) $(PY) -m pytest -q -s -m '' tests/schedules
 
 EXAMPLES := examples.chat,examples.imagegame,examples.translation
 lint: .venv/ready-dev  ## style, types, layers, migrations

@@ -1,4 +1,5 @@
-"""What `make test-fast` runs: nothing that waits for a browser or for a process that is killed."""
+"""What `make test-fast` runs: nothing that waits for a browser or for a process that is killed; and what a target for
+one folder does: all of it."""
 
 import re
 from pathlib import Path
@@ -35,3 +36,11 @@ def test_what_the_fast_tests_leave_out_is_there_and_has_to_be_left_out() -> None
     out = [ROOT / name for name in _listed("NOT_FAST")]
     assert [path for path in out if not path.exists()] == []
     assert all(SLOW.search(path.read_text()) for path in out)
+
+
+def test_a_target_for_one_folder_leaves_none_of_its_landing_tests_out() -> None:
+    lines = (ROOT / "Makefile").read_text().replace("\\\n", "").splitlines()
+    named = [(folder, line) for line in lines for folder in re.findall(r"-m pytest .*\s(tests/\w+)$", line)]
+    marked = [line for folder, line in named if any("mark.landing" in p.read_text() for p in _files([folder], []))]
+    assert marked
+    assert [line for line in marked if "-m ''" not in line] == []
