@@ -3,6 +3,7 @@ is installed."""
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ IS_CHECKOUT: Final = (CODE / "manage.py").is_file() and (CODE / "pyproject.toml"
 MANAGE: Final = "manage.py" if IS_CHECKOUT else "jobfarm"
 """What sentences name: whoever reads "Run manage.py migrate." types it."""
 
-FARM_URL: Final = "farm.url"  # in JOBFARM_DATA: where the farm listens that runs
+FARM_URL: Final = "farm.url"  # in JOBFARM_DATA: where the farm listens that has it locked
 
 # -P: a folder `jobs` where somebody types a command is not ours.
 _ENTRY: Final = [str(CODE / "manage.py")] if IS_CHECKOUT else ["-P", "-m", "jobfarm"]
@@ -38,7 +39,14 @@ def importable() -> dict[str, str]:
 
 def own_url() -> str:
     """Return where the farm of this folder listens; if none runs there, where its parts do by themselves."""
-    from django.conf import settings  # noqa: PLC0415 (a machine that only submits has no Django)
+    import fcntl  # noqa: PLC0415 (a machine that only submits may have no such thing, and no Django)
 
-    noted = Path(settings.JOBFARM_DATA, FARM_URL)
-    return noted.read_text() if noted.is_file() else f"http://127.0.0.1:{settings.PORT}"
+    from django.conf import settings  # noqa: PLC0415
+
+    url = ""
+    with suppress(FileNotFoundError), Path(settings.JOBFARM_DATA, FARM_URL).open() as noted:
+        try:
+            fcntl.flock(noted, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:  # else it is of a farm that was killed
+            url = noted.read()
+    return url or f"http://127.0.0.1:{settings.PORT}"

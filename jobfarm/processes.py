@@ -14,7 +14,8 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from core import forked
+from core import commands, forked
 from core.backoff import Backoff
 from core.refusal import Refusal
 from postgres import connections, embedded
@@ -231,6 +232,20 @@ def url_at(host: str, port: int) -> str:
     """Where who listens at this address is found on this machine: at all of its addresses is at its own."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (it binds nothing)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@contextmanager
+def listening_at(url: str) -> Iterator[None]:
+    """Note where this farm listens, for commands (core.commands.own_url). The note counts while it is locked: one that
+    a killed farm left says nothing."""
+    note = settings.JOBFARM_DATA / commands.FARM_URL
+    with Lock.exclusive(note):
+        note.chmod(0o644)  # its web processes may be another account's
+        note.write_text(url)
+        try:
+            yield
+        finally:
+            note.unlink()
 
 
 class AnotherFarm(Refusal, code="another_farm"):

@@ -69,22 +69,22 @@ class Command(BaseCommand):
         lock, listener = self._alone_at(host, port)
         url = processes.url_at(host, listener.getsockname()[1])
         try:
-            (settings.JOBFARM_DATA / commands.FARM_URL).write_text(url)
-            self._prepare()
-            lowered = processes.rights_of_servants()
-            children = [_web(listener, lowered, number if web > 1 else 0, metrics) for number in range(1, web + 1)]
-            children += [_janitor(listener, metrics), *_clusters(listener, metrics)]
-            children += [_worker(url, lowered)] if with_worker else []
-            self._welcome(
-                url, [lowered.complaint, NO_PAINTER if with_worker and "image" not in _demonstrated() else ""]
-            )
-            gc.collect()
-            processes.Supervisor(children, folder=settings.JOBFARM_DATA, report=self._print).run()
+            with processes.listening_at(url):
+                self._serve(listener, url, web, with_worker, metrics)
         finally:
-            (settings.JOBFARM_DATA / commands.FARM_URL).unlink(missing_ok=True)
             listener.close()
             embedded.release()
             lock.release()
+
+    def _serve(self, listener: socket.socket, url: str, web: int, with_worker: bool, metrics: Address | None) -> None:
+        self._prepare()
+        lowered = processes.rights_of_servants()
+        children = [_web(listener, lowered, number if web > 1 else 0, metrics) for number in range(1, web + 1)]
+        children += [_janitor(listener, metrics), *_clusters(listener, metrics)]
+        children += [_worker(url, lowered)] if with_worker else []
+        self._welcome(url, [lowered.complaint, NO_PAINTER if with_worker and "image" not in _demonstrated() else ""])
+        gc.collect()
+        processes.Supervisor(children, folder=settings.JOBFARM_DATA, report=self._print).run()
 
     def _alone_at(self, host: str, port: int) -> tuple[Lock, socket.socket]:
         """The folder before the address: a farm that was killed may have left processes that hold it."""

@@ -8,10 +8,13 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
+from pytest_django import Settings
 
 from accounts import operations
 from accounts.errors import AccountsError
 from accounts.models import ApiToken
+from core import commands
+from jobfarm import processes
 from tests import forkserver
 
 pytestmark = pytest.mark.django_db
@@ -81,3 +84,15 @@ class TestLoginLink:
         client.post(path)
         assert client.session[SESSION_KEY] == str(ada.pk)
         assert "ada" in err
+
+    def test_names_the_address_of_the_farm_that_runs_and_of_none_that_was_killed(
+        self, ada: User, settings: Settings, tmp_path: Path
+    ) -> None:
+        """What a killed farm had noted stayed: the link led to nobody, or to another program."""
+        settings.JOBFARM_DATA = tmp_path
+        usual = f"http://127.0.0.1:{settings.PORT}/"
+        (tmp_path / commands.FARM_URL).write_text("http://127.0.0.1:1")
+        assert printed("login_link", "ada")[0].startswith(usual)
+        with processes.listening_at("http://127.0.0.1:2"):
+            assert printed("login_link", "ada")[0].startswith("http://127.0.0.1:2/")
+        assert printed("login_link", "ada")[0].startswith(usual)

@@ -271,6 +271,7 @@ class TestFarm:
         self._is_left_alone_by_a_second_one_in_its_folder(farm)
         assert farm.signal(signal.SIGKILL) == -signal.SIGKILL
         until(lambda: farm.left_running() == [], "everything ends with the farm, the clusters' processes too")
+        assert not farm.manage("login_link", "admin").startswith(farm.url), "nobody listens there"
 
         farm.start()
         web = farm.children()["web"]
