@@ -95,6 +95,11 @@ class AuditEvent(models.Model):
     about = models.CharField(max_length=200)
     address = models.CharField(max_length=60, blank=True)
     detail = models.TextField(blank=True)
+    # What it is about where that is no person: of the lines that staff left who were deleted. A type may be gone.
+    content_type = models.ForeignKey(
+        ContentType, models.DO_NOTHING, null=True, related_name="+", db_constraint=False, db_index=False, editable=False
+    )
+    object_id = models.TextField(null=True, editable=False)
 
     class Meta:
         verbose_name = "event of people"

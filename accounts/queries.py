@@ -51,7 +51,7 @@ def audit_line(pk: int) -> dict[str, Any]:
 
 def keep_lines(person: User) -> None:
     """Keep what somebody did, who is about to be deleted: the lines of Django's own log go with their account. Each has
-    the name in its words, and its place in the audit log."""
+    the name in its words, its place in the audit log, and what it is about."""
     by = f"{person.get_username()}: "
     AuditEvent.objects.filter(by=person).exclude(person=person).update(detail=Concat(Value(by), "detail"))
     words = {ADDITION: "added", CHANGE: "changed"}  # as in the log: all else is "deleted"
@@ -60,7 +60,8 @@ def keep_lines(person: User) -> None:
         AuditEvent.objects.bulk_create(
             AuditEvent(
                 id=line.pk, at=line.action_time, event=words.get(line.action_flag, "deleted"), about=line.object_repr,
-                detail=f"{by}{line.get_change_message()}"[:2000],
+                detail=f"{by}{line.get_change_message()}"[:2000], content_type_id=line.content_type_id,
+                object_id=line.object_id,
             )
             for line in some
         )  # fmt: skip

@@ -62,6 +62,16 @@ def test_says_so_of_a_line_that_another_app_wrote_too(ada: User) -> None:
     assert lines()[-1] == ("deleted", "", "a thing", "mallory: Looked at it")
 
 
+def test_leads_to_what_somebody_did_it_to_who_is_deleted(client: Client, boss: User) -> None:
+    group, mallory = Group.objects.create(name="painters"), User.objects.create_superuser("mallory")
+    audit.record(mallory, group, "Renamed")
+    mallory.delete()
+    page = client.get("/admin/accounts/auditline/?event=changed")
+    assert f'<a href="/admin/auth/group/{group.pk}/change/">painters</a>' in page.text
+    [row] = map(json.loads, client.get("/admin/accounts/auditline/audit.jsonl?event=changed").text.splitlines())
+    assert (row["object_id"], row["detail"]) == (str(group.pk), "mallory: Renamed")
+
+
 class TestComingIn:
     def test_says_by_which_way_and_from_where(self, client: Client, ada: User) -> None:
         log_in(client)
