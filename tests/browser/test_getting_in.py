@@ -109,6 +109,23 @@ class TestGettingIn:
         assert (guest.username, operations.is_member(guest, group)) == ("ada", True)
         assert not User.objects.filter(as_guest__isnull=False).exists()
 
+    def test_what_was_typed_before_the_session_ended_is_there_again_after_the_log_in(
+        self, visit: Visit, ada: User
+    ) -> None:
+        page = visit("/jobs/new/?kind=image", by=ada)
+        page.get_by_label("What should it paint?").fill("a lighthouse in the evening")
+        page.context.clear_cookies(name="sessionid")
+        page.get_by_role("button", name="Paint").click()
+        page.get_by_label("Username").fill("ada")
+        page.get_by_label("Password").fill(farm.PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        expect(page).to_have_url(re.compile(r"/jobs/new/\?kind=image$"))
+        expect(page.get_by_label("What should it paint?")).to_have_value("a lighthouse in the evening")
+        page.get_by_role("button", name="Paint").click()
+        expect(page).to_have_url(re.compile("/jobs/[0-9]+/$"))
+        page.goto("/jobs/new/?kind=image")
+        expect(page.get_by_label("What should it paint?")).to_have_value("")
+
     def test_every_page_fits_a_phone_however_long_the_names(self, visit: Visit) -> None:
         ada = farm.user("ada")
         group = operations.create_group("W" * 60, by=ada)

@@ -94,8 +94,34 @@
   const sent = new WeakMap();
   function sendOnce(event) {
     if (event.defaultPrevented || event.target.method !== "post") return;
-    if (event.timeStamp - sent.get(event.target) < 2000) event.preventDefault();
-    else sent.set(event.target, event.timeStamp);
+    if (event.timeStamp - sent.get(event.target) < 2000) return event.preventDefault();
+    sent.set(event.target, event.timeStamp);
+    const texts = [...event.target.elements].filter(({ type }) => type === "text" || type === "textarea");
+    if (!/^\/(accounts|admin)\//.test(location.pathname)) keepTyped({ page: here(), fields: texts.map(({ name, value }) => [name, value]) });
+  }
+
+  // What was typed into a form whose sending led to the log-in is there again on the page after it. It stays in this tab.
+  const TYPED = "jobfarm-typed";
+  const here = () => location.pathname + location.search;
+
+  function keepTyped(typed) {
+    try {
+      sessionStorage.setItem(TYPED, JSON.stringify(typed));
+    } catch {
+      // Storage may be forbidden, or full; then it is typed again.
+    }
+  }
+
+  function restoreTyped() {
+    const typed = JSON.parse(sessionStorage.getItem(TYPED));
+    if (!typed) return;
+    if (location.pathname === "/accounts/login/") return keepTyped({ ...typed, isLost: true });
+    if (typed.isLost && typed.page !== here()) return;
+    sessionStorage.removeItem(TYPED);
+    for (const [name, value] of typed.isLost ? typed.fields : []) {
+      const field = document.querySelector(`main [name="${CSS.escape(name)}"]`);
+      if (field && !field.value) field.value = value;
+    }
   }
 
   // Whether the answer is yes. Enter without reading is no: that button has the focus.
@@ -192,5 +218,10 @@
   showTheme();
   entitle(document);
   showWay();
+  try {
+    restoreTyped();
+  } catch {
+    // Storage may be forbidden.
+  }
   window.jobfarm = { toast, announce, confirm, copyText, element, sayLoggedOut };
 })();
