@@ -252,14 +252,11 @@ def add(folder: Path, *, keep: int, with_files: bool = True) -> tuple[Path, Note
     note = make(path, with_files=with_files)
     for remains in _remains(folder):
         shutil.rmtree(remains)
-    others = [one for one in _whole(folder) if one != path]  # a clock that was ahead has named some after it
+    backups = sorted(one for one in folder.iterdir() if _NAME.fullmatch(one.name) and _is_backup(one))
+    others = [one for one in backups if one != path]  # a clock that was ahead has named some after it
     for old in others[: 1 - keep or None]:
         _remove(old)
     return path, note
-
-
-def _whole(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name) and _is_backup(path))
 
 
 def _is_backup(path: Path) -> bool:

@@ -37,8 +37,10 @@ def run(argv: Sequence[str]) -> str | None:
             return sentence
         execute_from_command_line(list(argv))
     except Exception as error:
-        sentence = None if "--traceback" in argv else _sentence(error)
-        if sentence is None:
+        if "--traceback" in argv:
+            raise
+        sentence = error.message if isinstance(error, Refusal) else reachability.explain_unreachable(error)
+        if (sentence := sentence or _behind(error)) is None:
             raise
         return sentence
     return None
@@ -56,10 +58,6 @@ def _obstacle(command: str) -> str | None:
             return _lacking()
     close_before_fork()
     return None
-
-
-def _sentence(error: Exception) -> str | None:
-    return error.message if isinstance(error, Refusal) else reachability.explain_unreachable(error) or _behind(error)
 
 
 def _behind(error: Exception) -> str | None:

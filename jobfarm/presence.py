@@ -35,7 +35,12 @@ def rows() -> list[ProcessRow]:
         ProcessRow(f"cluster for {one.role}", one.host, one.pid, one.started_at, errors=one.errors)
         for one in scheduling.living()
     ]
-    others = [_row(one) for one in processes() if one.state in {State.PRESENT, State.SILENT}]
+    others = [
+        ProcessRow(
+            one.part, one.host, one.pid, one.started_at, one.silent_s if one.state is State.SILENT else None, one.errors
+        )
+        for one in processes() if one.state in {State.PRESENT, State.SILENT}
+    ]  # fmt: skip
     return sorted([*others, *clusters], key=lambda row: (_PLACES.get(row.part, 2), row.part, row.started_at))
 
 
@@ -47,11 +52,6 @@ def counts() -> dict[str, int]:
 
 LISTED: Final = 5  # errors that the finding names
 _PLACES: Final = {"web": 0, "janitor": 1}
-
-
-def _row(process: Process) -> ProcessRow:
-    silent_s = process.silent_s if process.state is State.SILENT else None
-    return ProcessRow(process.part, process.host, process.pid, process.started_at, silent_s, process.errors)
 
 
 def janitors() -> Iterator[Finding]:

@@ -231,7 +231,8 @@ class Running:
         """Send home whoever waits. Servers wait for open requests before they stop the application."""
         if not self._stopping.is_set():
             self._stopping.set()
-            self._ending = self._loop.create_task(self._stop_waiting())
+            if self._notifier is not None:
+                self._ending = self._loop.create_task(self._notifier.stop())
 
     async def stop(self) -> None:
         self.begin_to_stop()
@@ -241,10 +242,6 @@ class Running:
         await self._beats.stop()
         await hub.current().stop()  # one that nobody has used yet is gone before it begins
         await by_loop.close()
-
-    async def _stop_waiting(self) -> None:
-        if self._notifier is not None:
-            await self._notifier.stop()
 
 
 def _allow_files() -> None:

@@ -111,7 +111,8 @@ def files_storage(url: str | None) -> tuple[dict[str, Any], str | None]:
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc or options.keys() - _KNOWN:
-        raise ValueError(f"FILES_URL is {_FORM}, and holds no keys; got {_shown(url)}.")
+        shown = url if "@" not in url else f"{url.split('://', 1)[0]}://…"  # a key in it is not
+        raise ValueError(f"FILES_URL is {_FORM}, and holds no keys; got {shown!r}.")
     region, endpoint = options.get("region") or USUAL_REGION, options.get("endpoint") or None
     if endpoint is not None and urlsplit(endpoint).scheme not in {"http", "https"}:
         raise ValueError(f"the endpoint in FILES_URL begins with https:// (or http://); got {endpoint!r}.")
@@ -131,15 +132,11 @@ def _addressing(bucket: str, region: str, endpoint: str | None) -> tuple[dict[st
     return named | {"addressing_style": "path"}, f"{at.scheme}://{at.netloc}"
 
 
-def _shown(url: str) -> str:
-    """As much of it as may be shown: a key in it is not."""
-    return repr(url if "@" not in url else f"{url.split('://', 1)[0]}://…")
-
-
 def apps(name: str, raw: str) -> list[str]:
     items = words(name, raw)
     for app in items:
-        if not is_importable(_module_of(app)):
+        module, _, last = app.rpartition(".")  # it is named by its package, or by the class of its configuration
+        if not is_importable(module if last[:1].isupper() else app):
             raise ValueError(f'{name} names "{app}", which Python does not find: PYTHONPATH must have its folder.')
     return items
 
@@ -150,12 +147,6 @@ def is_importable(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except (ModuleNotFoundError, ValueError):  # one of its packages is none; an empty name
         return False
-
-
-def _module_of(app: str) -> str:
-    """Where an app lies that is named by its package, or by the class of its configuration."""
-    module, _, last = app.rpartition(".")
-    return module if last[:1].isupper() else app
 
 
 def _pair(raw: str) -> tuple[str, str]:

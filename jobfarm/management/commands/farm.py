@@ -80,7 +80,8 @@ class Command(BaseCommand):
         self._prepare()
         lowered = processes.rights_of_servants()
         children = [_web(listener, lowered, number if web > 1 else 0, metrics) for number in range(1, web + 1)]
-        children += [_janitor(listener, metrics), *_clusters(listener, metrics)]
+        janitor = partial(_without, listener, "janitor", *_shown(metrics, 0))
+        children += [Child(name="janitor", run=janitor, stop_order=3), *_clusters(listener, metrics)]
         children += [_worker(url, lowered)] if with_worker else []
         self._welcome(url, [lowered.complaint, NO_PAINTER if with_worker and "image" not in _demonstrated() else ""])
         gc.collect()
@@ -152,10 +153,6 @@ def _web(listener: socket.socket, lowered: Rights, number: int, metrics: Address
         inherited=[listener.fileno()], stop_order=4, environment=dict(lowered.environment),
         credentials=lowered.credentials,
     )  # fmt: skip
-
-
-def _janitor(listener: socket.socket, metrics: Address | None) -> Child:
-    return Child(name="janitor", run=partial(_without, listener, "janitor", *_shown(metrics, 0)), stop_order=3)
 
 
 def _shown(metrics: Address | None, further: int) -> list[str]:
