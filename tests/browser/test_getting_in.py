@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
@@ -109,16 +110,16 @@ class TestGettingIn:
         assert (guest.username, operations.is_member(guest, group)) == ("ada", True)
         assert not User.objects.filter(as_guest__isnull=False).exists()
 
-    def test_what_was_typed_before_the_session_ended_is_there_again_after_the_log_in(
-        self, visit: Visit, ada: User
-    ) -> None:
+    def test_what_was_typed_before_the_session_ended_is_there_again_after_the_log_in(self, visit: Visit) -> None:
+        known = PBKDF2PasswordHasher().encode(farm.PASSWORD, "salt", 1000)  # to the server, too
+        ada = User.objects.create(username="ada", password=known)
         page = visit("/jobs/new/?kind=image", by=ada)
         page.get_by_label("What should it paint?").fill("a lighthouse in the evening")
         page.context.clear_cookies(name="sessionid")
         page.get_by_role("button", name="Paint").click()
         page.get_by_label("Username").fill("ada")
         page.get_by_label("Password").fill(farm.PASSWORD)
-        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("button", name="Log in", exact=True).click()
         expect(page).to_have_url(re.compile(r"/jobs/new/\?kind=image$"))
         expect(page.get_by_label("What should it paint?")).to_have_value("a lighthouse in the evening")
         page.get_by_role("button", name="Paint").click()
