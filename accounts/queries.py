@@ -1,7 +1,6 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import islice
-from operator import attrgetter
 from typing import Any
 
 from captcha.models import CaptchaStore
@@ -13,21 +12,9 @@ from django.db.models.functions import Concat, Now
 
 from accounts import domain
 from accounts.models import ApiToken, AuditEvent, AuditLine, Guest, MemberGroup
-from postgres import statements
-
-_TOKEN, _PERSON = ([field.attname for field in model._meta.concrete_fields] for model in (ApiToken, User))
-_token_of, _person_of = attrgetter(*_TOKEN), attrgetter(*(f"person_{name}" for name in _PERSON))
 
 _LINES_AT_ONCE = 1000
 USE_NOTED_EVERY = timedelta(minutes=1)  # a page that says "a minute ago" is served; a write for each call is not
-
-
-def token_of(row: statements.Row, *, is_remembered: bool = False) -> ApiToken:
-    """The token of this row with its user; what acts for one `is_remembered` looks whether it is still that version."""
-    token = ApiToken.from_db("default", _TOKEN, _token_of(row))
-    token.user = User.from_db("default", _PERSON, _person_of(row))
-    token.versions = (row.version, row.person_version) if is_remembered else None
-    return token
 
 
 def note_use(token: ApiToken, *, address: str) -> bool:

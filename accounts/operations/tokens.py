@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterable
 from datetime import timedelta
+from operator import attrgetter
 from typing import Final
 
 from django.contrib.auth.models import User
@@ -17,6 +18,8 @@ from postgres import clock, statements
 from postgres.statements import Row
 from scheduling import operations as scheduling
 
+_TOKEN, _PERSON = ([field.attname for field in model._meta.concrete_fields] for model in (ApiToken, User))
+_token_of, _person_of = attrgetter(*_TOKEN), attrgetter(*(f"person_{name}" for name in _PERSON))
 # Tokens that this process has looked up, by the hashes of their keys.
 _RECENT: Final[Recent[Row]] = Recent(for_s=5.0)
 
@@ -93,7 +96,7 @@ def recognize(key: str, *, address: str = "") -> ApiToken:
     """`token`, or the token as this process read it some seconds ago for a call from there: then what is done for it
     has to look whether its `versions` are those of the rows still (docs/adr/0115). Raises Unauthorized."""
     row = _RECENT.get(address + domain.hashed(key))
-    return token(key, address=address) if row is None else queries.token_of(row, is_remembered=True)
+    return token(key, address=address) if row is None else _of_row(row, is_remembered=True)
 
 
 def token(key: str, *, address: str = "") -> ApiToken:
@@ -105,9 +108,17 @@ def token(key: str, *, address: str = "") -> ApiToken:
     row = next(iter(statements.load("accounts", "token_by_hash").run(params)), None)
     if row is None:
         raise errors.Unauthorized
-    token = queries.token_of(row)
+    token = _of_row(row)
     if row.is_noted:
         _RECENT.keep(address + domain.hashed(key), row)
     elif queries.note_use(token, address=address):
         handlers.audit("token_from_new_address", token.user, str(token), address=address)
+    return token
+
+
+def _of_row(row: Row, *, is_remembered: bool = False) -> ApiToken:
+    """The token of this row with its user; what acts for one `is_remembered` looks whether it is still that version."""
+    token = ApiToken.from_db("default", _TOKEN, _token_of(row))
+    token.user = User.from_db("default", _PERSON, _person_of(row))
+    token.versions = (row.version, row.person_version) if is_remembered else None
     return token
