@@ -10,7 +10,7 @@ from jobfarm.findings import Area, Condition, Finding, Gauge, Level, Rule, absen
 from jobs import operations as jobs
 from jobs.domain import labels
 from jobs.domain.quotas import NEARLY, Quota
-from jobs.domain.unserved import Unserved
+from jobs.domain.why_facts import Unserved
 from jobs.models import ALL_JOBS
 from jobs.queries import fleet, gauges, lanes as lane_queries, reads, requirements
 from jobs.queries.pages import EVERYBODY

@@ -5,8 +5,8 @@ from django.db.models import Q
 
 from jobs import operations
 from jobs.domain.bulks import OVER, Phase
+from jobs.domain.flows import KEPT_DAYS
 from jobs.domain.rollups import RETENTION
-from jobs.domain.waits import KEPT_DAYS
 from jobs.models import Bulk, HealthScore, Rollup, Served, Signal, ViewToken
 from jobs.operations import janitor
 from jobs.operations.hooks import COUNT_JOBS, MEASURE_USAGE

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from jobs.domain.meters import Hold, Meter, Used
+from jobs.domain.hooks import Hold, Meter, Used
 
 METERED_KINDS: set[str] = set()
 # By name. They fire within a minute after jobs were counted (jobs.operations.rollup).

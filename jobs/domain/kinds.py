@@ -1,21 +1,79 @@
-"""What sort of work a job is, and the defaults that come with it."""
+"""What sort of work a job is, and the defaults that come with it.
 
+What of the texts of a kind's jobs is not kept: whatever matches its patterns, which are RE2's, one a line. The time
+that RE2 takes grows with the text and the size of the pattern, never faster. And the queues of models: a worker that
+announces a model serves its queue, and no other worker's key has to name it.
+"""
+
+import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Literal, get_args
+
+import re2
 
 from core import templates
 from core.backoff import LONGEST_S, Backoff
-from jobs.domain import labels, redaction
+from jobs.domain import labels
 from jobs.errors import InvalidValue
 
+REDACTED: Final = "[redacted]"
+MOST_REDACTED_BYTES: Final = 1_000_000  # of an output; a longer one is deleted
+_PATTERN_CHARACTERS: Final = 2_000  # of all patterns of a kind
+_PROGRAM: Final = 3_000  # instructions: what a search costs a character at the worst
+_OPTIONS: Final = re2.Options()
+_OPTIONS.log_errors = False
 LimitKey = Literal["", "owner"]
 Overflow = Literal["wait", "cancel_oldest_waiting", "cancel_running", "refuse"]
 OVERFLOWS: Final[tuple[Overflow, ...]] = get_args(Overflow)
 _FIELD: Final = re.compile(r"\{([\w.-]+)\}")
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
+MODELS: Final = "openai"  # whose key names this queue serves the queue of every model that it announces
+PREFIX: Final = f"{MODELS}."
+_NO_NAME: Final = re.compile(r"[^a-z0-9_.-]+")
+_HASHED: Final = re.compile(r".*-[0-9a-f]{12}")
+_SLUG_CHARACTERS: Final = 60
+
+
+@lru_cache(maxsize=100)
+def expression(patterns: str) -> Any:
+    """One expression of these patterns. Raises ValueError for what is none of RE2, too long, or matches no text."""
+    if len(patterns) > _PATTERN_CHARACTERS:
+        raise ValueError(f"the patterns of redact have at most {_PATTERN_CHARACTERS:,} characters together")
+    lines = [line for line in patterns.splitlines() if line.strip()]
+    for line in lines:
+        _compiled(line)
+    whole = _compiled("|".join(f"(?:{line})" for line in lines))
+    if whole.programsize > _PROGRAM:
+        raise ValueError("the patterns of redact repeat too much")
+    if whole.search(""):
+        raise ValueError("a pattern of redact matches where there is no text")
+    return whole
+
+
+def check_patterns(patterns: str) -> None:
+    """Raise ValueError as `expression`; no patterns are fine."""
+    if patterns:
+        expression(patterns)
+
+
+def redacted(value: Any, patterns: str) -> Any:
+    """This text or JSON with REDACTED in place of what matches, in names too."""
+    if isinstance(value, str):
+        return expression(patterns).sub(REDACTED, value)
+    if isinstance(value, dict):
+        return {redacted(name, patterns): redacted(each, patterns) for name, each in value.items()}
+    return [redacted(each, patterns) for each in value] if isinstance(value, list) else value
+
+
+def _compiled(pattern: str) -> Any:
+    try:
+        return re2.compile(pattern, _OPTIONS)
+    except re2.error as error:
+        raise ValueError(f"redact: {pattern!r} is no pattern of RE2: {error.args[0].decode()}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +134,7 @@ class Kind:
         self._check_backoff()
         self._check_limit()
         self._check_concurrency()
-        redaction.check(self.redact)
+        check_patterns(self.redact)
         try:
             object.__setattr__(self, "requires", labels.conditions(self.requires, field="requires"))
         except InvalidValue as refusal:
@@ -124,3 +182,31 @@ def _value(payload: Any, path: str) -> str:
     for name in path.split("."):
         payload = payload.get(name) if isinstance(payload, Mapping) else None
     return "" if isinstance(payload, Mapping | list) else templates.as_text(payload)
+
+
+def queue_of_model(model: str) -> str:
+    """The queue of the jobs for this model, the same in every process.
+
+    What cannot be a queue's name as it is becomes one by a part of its SHA-256, so that no two models share a queue.
+    """
+    name = PREFIX + model
+    if NAME.fullmatch(name) and not _HASHED.fullmatch(model):
+        return name
+    slug = _NO_NAME.sub("-", model.lower())[:_SLUG_CHARACTERS]
+    return f"{PREFIX}{slug}-{hashlib.sha256(model.encode(errors='surrogatepass')).hexdigest()[:12]}"
+
+
+def is_of_model(queue: str, *, kind_queue: str) -> bool:
+    """Whether a job of a kind with this queue may wait in that one by the choice of its model alone."""
+    return kind_queue == MODELS and queue.startswith(PREFIX)
+
+
+def with_models(queues: Sequence[str], models: Iterable[str]) -> list[str]:
+    """The home queues of a worker that announces these models now: those below `openai.` are replaced by theirs.
+
+    Those of a key that does not name `openai` are left as they are: it serves the models whose queues it names.
+    """
+    if MODELS not in queues:
+        return list(queues)
+    own = [queue for queue in queues if not queue.startswith(PREFIX)]
+    return [*own, *dict.fromkeys(map(queue_of_model, models))]

@@ -1,6 +1,8 @@
-"""How large a payload may be, what a job is about, and which files are pictures."""
+"""How large a payload may be, what a job is about, which files are pictures, and the call that submits a job."""
 
-from collections.abc import Iterable
+import json
+import shlex
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from core.values import dumps
@@ -51,3 +53,28 @@ def shown_as(name: str) -> str:
         if name.lower().endswith(endings):
             return kind
     return ""
+
+
+def curl(url: str, body: Mapping[str, Any]) -> str:
+    """Return a command for a POSIX shell that posts `body` to `url`. Its token stands in the environment, as
+    JOBFARM_TOKEN: what is pasted into a ticket holds no secret."""
+    return (
+        f"curl --fail-with-body {shlex.quote(url)} \\\n"
+        '  -H "Authorization: Bearer $JOBFARM_TOKEN" \\\n'
+        "  -H 'Content-Type: application/json' \\\n"
+        f"  --data-raw {shlex.quote(json.dumps(body, ensure_ascii=False))}"
+    )
+
+
+def python(url: str, body: Mapping[str, Any]) -> str:
+    """Return a program that posts `body` to `url` with httpx and prints the job."""
+    return (
+        "import os\n\nimport httpx\n\n"
+        "answer = httpx.post(\n"
+        f"    {url!r},\n"
+        '    headers={"Authorization": f"Bearer {os.environ[\'JOBFARM_TOKEN\']}"},\n'
+        f"    json={dict(body)!r},\n"
+        ")\n"
+        "answer.raise_for_status()\n"
+        "print(answer.json())\n"
+    )

@@ -11,8 +11,7 @@ from typing import Any, Final
 from core.values import duration
 from jobs.domain import labels
 from jobs.domain.states import ENDED, Status
-from jobs.domain.unserved import NAMED, Unserved, utc
-from jobs.domain.why_facts import Facts, Turn
+from jobs.domain.why_facts import NAMED, Facts, Turn, Unserved, utc
 
 # Numbers that speak of other people's jobs and workers, or of who runs the farm. No sentence holds them.
 FOR_OPERATORS: Final = frozenset({"running", "by", "others", "busy"})

@@ -1,16 +1,77 @@
-"""A new job on its way to the statement that stores it, and what its numbers, its key and its moments may be."""
+"""A new job on its way to the statement that stores it.
+
+What its numbers, its key and its moments may be; which gives way of two with one unique_key, and when the one that
+stays runs; and when jobs may start that reserved tokens of a limit together.
+"""
 
 import math
+import random
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Self
 from uuid import UUID
 
 from core.large_json import Path
-from jobs.domain.conflicts import Debounce, OnConflict
 from jobs.domain.flows import Condition
 from jobs.domain.labels import Requirement
 from jobs.errors import InvalidValue
+from ratelimits.domain import Config, FixedWindow
+
+# The run_at of a job that waits behind another: no claim is as late, and Python and browsers know the moment.
+BEHIND: Final = datetime(9000, 1, 1, tzinfo=UTC)
+LONGEST_DEBOUNCE_S: Final = 30 * 86400.0
+# Columns of a JobRecord that stand on the live row too.
+OF_LIVE: Final = (
+    "kind", "queue", "timeout_s", "owner_id", "group_id", "requirement_id", "key_id", "in_flow", "is_metered"
+)  # fmt: skip
+JITTER_SHARE = 0.1  # of the wait, so that those who waited do not all start in the same millisecond
+JITTER_MOST_S = 5.0
+
+
+class OnConflict(StrEnum):
+    """What becomes of a new job while a living one has its unique_key."""
+
+    REFUSE = "refuse"
+    REPLACE = "replace"
+    AFTER = "after"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Debounce:
+    """A job runs once none like it came for `quiet_s`, at the latest `at_most_s` after the first."""
+
+    quiet_s: float
+    at_most_s: float
+
+    @classmethod
+    def of(cls, times: Any) -> Self:
+        """Of `{"quiet": 10, "at_most": 120}`, in seconds. Raises InvalidValue."""
+        if not isinstance(times, Mapping) or times.keys() != {"quiet", "at_most"}:
+            raise InvalidValue(field="debounce", why='quiet and at_most, such as {"quiet": 10, "at_most": 120}')
+        for name, value in times.items():
+            if not (type(value) in (int, float) and math.isfinite(value) and 0 < value <= LONGEST_DEBOUNCE_S):
+                raise InvalidValue(field="debounce", why=f"{name} is a number of seconds up to 30 days, got {value!r}")
+        if times["quiet"] > times["at_most"]:
+            raise InvalidValue(field="debounce", why="at_most is no less than quiet")
+        return cls(quiet_s=times["quiet"], at_most_s=times["at_most"])
+
+    def run_at(self, *, first: datetime, now: datetime) -> datetime:
+        """When it runs if no other comes."""
+        return min(now + timedelta(seconds=self.quiet_s), first + timedelta(seconds=self.at_most_s))
+
+
+def on_conflict(name: Any, *, is_debounced: bool) -> OnConflict | None:
+    """What is asked for, None where that is a refusal; a debounced job waits behind the one that runs. Raises
+    InvalidValue."""
+    names = [one.value for one in OnConflict]
+    if name is not None and name not in names:
+        raise InvalidValue(field="on_conflict", why=f"one of {', '.join(names)}")
+    if is_debounced and name not in {None, OnConflict.AFTER}:
+        raise InvalidValue(field="on_conflict", why="with debounce it is after")
+    wanted = OnConflict.AFTER if is_debounced else OnConflict(name or OnConflict.REFUSE)
+    return None if wanted is OnConflict.REFUSE else wanted
 
 
 class KeyScope(NamedTuple):
@@ -88,10 +149,6 @@ class JobRecord(NamedTuple):
 
 STORED: Final = JobRecord._fields[: JobRecord._fields.index("may_wait")]
 COLUMNS: Final = JobRecord._fields[: JobRecord._fields.index("run_at")]
-# Those that stand on the live row too.
-OF_LIVE: Final = (
-    "kind", "queue", "timeout_s", "owner_id", "group_id", "requirement_id", "key_id", "in_flow", "is_metered"
-)  # fmt: skip
 
 
 def check(new: JobRecord) -> None:
@@ -131,3 +188,34 @@ def _check_times(**moments: datetime | None) -> None:
             raise InvalidValue(field=field, why="it needs a time zone")
         if moment is not None and not 2000 <= moment.year <= 2200:  # whatever the clock says: nobody means another
             raise InvalidValue(field=field, why=f"a year from 2000 to 2200, got {moment.year}")
+
+
+def waits_s(config: Config, counts: Sequence[float], *, remaining: float, last_s: float | None) -> list[float | None]:
+    """How many seconds each of these has to wait; None: not at all.
+
+    They took `counts` tokens in one decision of `config`, which left `remaining` (below 0 is debt) and gave `last_s`,
+    the wait of the last one of them. What stood in the account after each earlier one follows from that: so many
+    decisions, one after the other, would have said the same, and one at a time would be as many round trips.
+    """
+    if last_s is None:
+        return [None] * len(counts)
+    waits: list[float | None] = []
+    value = remaining + math.fsum(counts)
+    for count in counts:
+        value -= count
+        # Whole batches end at what the decision left, whatever the sums have lost on their way there.
+        waits.append(None if value >= 0 else max(0.0, last_s - _between_s(config, remaining, value)))
+    return [*waits[:-1], last_s]
+
+
+def with_jitter(wait_s: float, *, rng: random.Random) -> float:
+    """The wait, and up to a tenth of it (5 s at most) more."""
+    return wait_s + rng.uniform(0.0, min(wait_s * JITTER_SHARE, JITTER_MOST_S))
+
+
+def _between_s(config: Config, low: float, high: float) -> float:
+    """How long after a debt of `high` that of `low` is paid; both are below 0."""
+    period_s = config.period.total_seconds()
+    if isinstance(config, FixedWindow):
+        return (math.ceil(-low / config.rate) - math.ceil(-high / config.rate)) * period_s
+    return (high - low) * period_s / config.rate

@@ -1,4 +1,4 @@
-"""What is counted of the past: steps of time, durations in buckets, and what p50 and p95 of such buckets are.
+"""What is counted of the past: steps of time, durations in buckets, their percentiles, and what charts show of it.
 
 Times are counted in buckets whose edges are a fourth of an octave apart, so that counts of many minutes and queues can
 be added up and still say a percentile within a tenth or so of its true value. jobs/sql/rollup_minutes.sql counts by the
@@ -96,3 +96,64 @@ def quantile_s(counts: Counts, share: float) -> float | None:
             return float(2 ** ((number + (wanted - seen) / count) / PER_OCTAVE))
         seen += count
     return None
+
+
+def _quantile(name: str, share: float) -> property:
+    return property(lambda point: quantile_s(getattr(point, name), share))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What happened in one step of time, in one queue or to one kind. Durations in seconds; None where nothing was.
+
+    `is_counted`: whether its numbers are known; if not, all are zero.
+    """
+
+    at: datetime
+    arrived: int
+    success: int
+    failed: int
+    canceled: int
+    timed_out: int
+    ran: Counts
+    waited: Counts
+    is_counted: bool = True
+
+    @property
+    def ended(self) -> int:
+        return self.success + self.failed + self.canceled + self.timed_out
+
+    @property
+    def judged(self) -> int:
+        return self.success + self.failed + self.timed_out
+
+    @property
+    def failure_share(self) -> float | None:
+        """Of those that ended and were not canceled, the share that failed or timed out; None if there were none."""
+        return (self.failed + self.timed_out) / self.judged if self.judged else None
+
+    # What that share of the runs, or of the waits, stayed below.
+    ran_p50_s, ran_p95_s, ran_p99_s = (_quantile("ran", share) for share in (0.5, 0.95, 0.99))
+    waited_p50_s, waited_p95_s, waited_p99_s = (_quantile("waited", share) for share in (0.5, 0.95, 0.99))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What happened in one queue, or to jobs of one kind, owner or tag, and a small chart of when they ended. Without a
+    name: to those of all others, `others` of them."""
+
+    name: str
+    total: Point
+    line: str
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What happened in a period: one point for each of its steps, the last one still growing; by queue; by kind, of
+    those so many that most happened to; and in all."""
+
+    points: tuple[Point, ...]
+    queues: tuple[Part, ...]
+    kinds: tuple[Part, ...]
+    total: Point

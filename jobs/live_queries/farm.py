@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from jobs.domain import charts
 from jobs.domain.filters import Filters
-from jobs.domain.histories import History
-from jobs.domain.rollups import PERIODS, Period
+from jobs.domain.rollups import PERIODS, History, Period
 from jobs.domain.states import Status
 from jobs.live_queries.common import audience_of_list, audience_of_worker, operators, part
 from jobs.operations import rollup

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.urls import reverse
 
 from jobs.domain.flow_graph import Place, graph
-from jobs.domain.flow_timeline import lanes
+from jobs.domain.timelines import lanes
 from jobs.errors import NotFound
 from jobs.live_queries.common import audience_of_list, part
 from jobs.queries import flows

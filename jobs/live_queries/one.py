@@ -9,7 +9,8 @@ from django import forms
 
 from core.json_fields import StrictJSON
 from jobs import kinds
-from jobs.domain import outputs, payloads, timelines, waits
+from jobs.domain import outputs, payloads, timelines
+from jobs.domain.flows import LONGEST_ID, parsed_schema, signal_fields
 from jobs.domain.reasons import NEED_SOMEBODY
 from jobs.domain.states import ENDED, Status
 from jobs.domain.timelines import Current, Span
@@ -236,12 +237,12 @@ _FIELDS: Final[Mapping[str, type[forms.Field]]] = {
 class SignalForm(forms.Form):
     """The fields that the job's schema names, or one for any JSON. What is sent of one wait (`key`) is one signal."""
 
-    key = forms.CharField(widget=forms.HiddenInput, max_length=waits.LONGEST_ID)
+    key = forms.CharField(widget=forms.HiddenInput, max_length=LONGEST_ID)
 
     def __init__(self, wait: Suspension, data: Any = None, *, key: str = "") -> None:
         super().__init__(data, initial={"key": key}, prefix="signal")
         self.name = wait.signal
-        self._named = waits.fields(waits.parsed(wait.schema))
+        self._named = signal_fields(parsed_schema(wait.schema))
         for field in self._named:
             usual: dict[str, Any] = {"label": field.label, "help_text": "", "required": field.is_required}
             if field.choices:

@@ -14,7 +14,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs.domain.conflicts import BEHIND
+from jobs.domain.records import BEHIND
 from jobs.domain.states import ENDED, AttemptOutcome, Status
 from jobs.models.lanes import ConcurrencyKey, Lane
 from jobs.models.workers import Requirement, Worker, loose

@@ -1,11 +1,10 @@
 """What can be done with jobs. Each function is one use case, in one transaction unless it says otherwise."""
 
 from jobs.domain.files import RESULT
+from jobs.domain.flows import Wait
 from jobs.domain.hooks import Discard, Move, Prepared
-from jobs.domain.kinds import Kind
+from jobs.domain.kinds import Kind, queue_of_model
 from jobs.domain.leases import Beat, Lease
-from jobs.domain.model_queues import queue_of_model
-from jobs.domain.waits import Wait
 from jobs.kinds import declare, declared
 from jobs.operations import bulk, flow_actions as flows
 from jobs.operations.children import submit_child

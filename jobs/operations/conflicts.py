@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from jobs.domain.conflicts import OnConflict
-from jobs.domain.records import JobRecord
+from jobs.domain.records import JobRecord, OnConflict
 from jobs.domain.states import Status
 from jobs.errors import InvalidValue, NotUnique
 from jobs.models import Job

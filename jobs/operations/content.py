@@ -10,7 +10,7 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from jobs import registry
-from jobs.domain import redaction
+from jobs.domain import kinds
 from jobs.errors import ContentNotKept
 from jobs.models import ContentDeletion, Job
 from jobs.operations import hooks
@@ -79,7 +79,7 @@ def _redact(job_id: int, patterns: str) -> None:
     """What cannot be read, or searched, is deleted instead."""
     try:
         with transaction.atomic():
-            queries.rewrite(job_id, partial(redaction.redacted, patterns=patterns))
+            queries.rewrite(job_id, partial(kinds.redacted, patterns=patterns))
     except ValueError:
         log.exception("job %d cannot be redacted: what it was given and gave is deleted", job_id)
         ContentDeletion.objects.filter(pk=job_id).update(patterns="")

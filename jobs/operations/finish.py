@@ -13,10 +13,10 @@ from django.contrib.auth.models import User
 from core import audit
 from core.refusal import CancelVerdict
 from jobs import kinds
-from jobs.domain import outputs, payloads, retries, states
+from jobs.domain import leases, outputs, payloads, states
+from jobs.domain.flows import AT_ONCE, Wait
 from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
-from jobs.domain.waits import AT_ONCE, Wait
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from jobs.operations import content, endings, events, hooks, idempotency, metering, queues, waits
@@ -178,7 +178,7 @@ def _cancel(jobs: Sequence[Job], errors: Mapping[int, str]) -> dict[int, CancelV
 
 def decide(row: Any, outcome: AttemptOutcome, *, retryable: bool, error: str) -> Settlement:
     """What becomes of the locked job `row` whose attempt ended so. Whom it hides from is decided by `settle`."""
-    judgement = retries.judge(
+    judgement = leases.judge(
         outcome, failures=row.failures, max_attempts=row.max_attempts, retryable=retryable, releases=row.releases,
         delay_s=partial(queues.backoff_of(row.kind).delay_s, rng=_RNG), unconfirmed=row.unconfirmed,
         most=settings.JOBFARM["UNCONFIRMED_LEASES"],

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core.refusal import existing, raised
-from jobs.domain import flow_templates as domain
+from jobs.domain import flows as domain
 from jobs.domain.kinds import Kind
 from jobs.errors import UnknownTemplate
 from jobs.models import FlowTemplate
@@ -59,16 +59,16 @@ def jobs_of(template: str | Jobs, values: Mapping[str, Any]) -> list[Any]:
         jobs, placeholders = row.jobs, row.placeholders
     else:
         jobs, placeholders = template, dict.fromkeys(values)
-    domain.check(jobs, placeholders)
+    domain.check_template(jobs, placeholders)
     limit_bytes: int = settings.JOBFARM["PAYLOAD_BYTES"]
-    filled = domain.filled(jobs, placeholders, values, limit_bytes=limit_bytes)
+    filled = domain.filled_template(jobs, placeholders, values, limit_bytes=limit_bytes)
     return [{"payload": None, **one} for one in filled]
 
 
 def check_template(jobs: Any, placeholders: Any) -> None:
     """Raise what could keep every start of such a template from making a flow: InvalidValue (a circle among it), and
     UnknownKind, UnknownQueue and the like. What placeholders stand for is not known then."""
-    domain.check(jobs, placeholders)
+    domain.check_template(jobs, placeholders)
     kinds: dict[str, Kind] = {}
     fixed = [{"payload": None, **job, "tags": [one for one in job.get("tags", ()) if "{{" not in one]} for job in jobs]
     check(fixed, recorded(fixed, kinds), kinds, by=None)  # type: ignore[arg-type]  # checked above

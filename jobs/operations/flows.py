@@ -8,9 +8,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from jobs.domain import flows
-from jobs.domain.conflicts import BEHIND
 from jobs.domain.flows import Condition
-from jobs.domain.records import JobRecord
+from jobs.domain.records import BEHIND, JobRecord
 from jobs.errors import InvalidValue, NotUnique, UnknownJob
 from jobs.models import Job, Step
 from jobs.operations import endings

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from jobs import registry
-from jobs.domain.meters import Admission, AttemptEnd
+from jobs.domain.hooks import Admission, AttemptEnd
 from jobs.domain.records import JobRecord
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.queries.moves import Settlement

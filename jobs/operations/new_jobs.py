@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 
 from core.large_json import Path
 from jobs import registry
-from jobs.domain import conflicts, files, flows, labels, payloads, records, tags
+from jobs.domain import files, flows, labels, payloads, records, tags
 from jobs.domain.kinds import Kind
 from jobs.domain.records import JobRecord, KeyScope
 from jobs.errors import InvalidValue, JobsError, NotAMember, UnknownQueue
@@ -194,8 +194,8 @@ def _conflict(new: NewJob) -> dict[str, Any]:
     times = new.get("debounce")
     if times is None and new.get("on_conflict") is None:
         return {}
-    debounce = None if times is None else conflicts.Debounce.of(times)
-    on_conflict = conflicts.on_conflict(new.get("on_conflict"), is_debounced=debounce is not None)
+    debounce = None if times is None else records.Debounce.of(times)
+    on_conflict = records.on_conflict(new.get("on_conflict"), is_debounced=debounce is not None)
     return {"on_conflict": on_conflict, "debounce": debounce}
 
 

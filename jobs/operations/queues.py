@@ -15,9 +15,8 @@ from core.backoff import Backoff
 from core.recent import Recent
 from core.refusal import existing
 from jobs import kinds
-from jobs.domain import model_queues
 from jobs.domain.bulks import BulkAction
-from jobs.domain.kinds import Kind
+from jobs.domain.kinds import Kind, is_of_model
 from jobs.errors import InvalidValue, PriorityNotAllowed, QueueChoiceNotAllowed, UnknownKind, UnknownQueue
 from jobs.models import Fair, Job, Kind as KindRow, Queue
 from jobs.operations import events, hooks, lanes
@@ -290,7 +289,7 @@ def _check_priority(priority: int, kind: Kind | None, *, by: User) -> None:
 
 
 def _check_queue(queue: str, kind: Kind | None, *, by: User) -> None:
-    if kind is not None and model_queues.is_of_model(queue, kind_queue=kind.queue):
+    if kind is not None and is_of_model(queue, kind_queue=kind.queue):
         return
     allowed = [*([kind.queue] if kind else []), *settings.JOBFARM["MEMBER_QUEUES"]]
     if not {queue, ANY_QUEUE} & {*allowed} and not reads.has_right(by, CHOOSE):

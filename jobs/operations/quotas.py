@@ -20,7 +20,7 @@ from typing import Any, Final
 from django.conf import settings
 
 from core.backoff import LONGEST_S
-from jobs.domain import quotas, reservations
+from jobs.domain import quotas, records
 from jobs.domain.kinds import Kind
 from jobs.domain.quotas import Ledger, Quota, Room
 from jobs.domain.records import JobRecord
@@ -204,7 +204,7 @@ def reserved(new: Sequence[JobRecord], *, rng: random.Random) -> Sequence[JobRec
         waits_s = _waits_s(name, key, [new[place].limit_count or 0.0 for place in places])
         for place, wait_s in zip(places, waits_s, strict=True):
             if wait_s is not None:
-                those[place] = new[place]._replace(limit_wait_s=reservations.with_jitter(wait_s, rng=rng))
+                those[place] = new[place]._replace(limit_wait_s=records.with_jitter(wait_s, rng=rng))
     return those
 
 
@@ -339,4 +339,4 @@ def _waits_s(name: str, key: str | None, counts: Sequence[float]) -> list[float 
         raise RateLimited(name=name, key=key, retry_after=wait)
     assert answer.remaining is not None  # it was granted
     last_s = None if wait is None else wait.total_seconds()
-    return reservations.waits_s(limits.config_of(name), counts, remaining=answer.remaining, last_s=last_s)
+    return records.waits_s(limits.config_of(name), counts, remaining=answer.remaining, last_s=last_s)

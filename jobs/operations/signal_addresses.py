@@ -9,8 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import templates
-from jobs.domain.flows import checked_name
-from jobs.domain.waits import DATA_BYTES, LONGEST_KEY
+from jobs.domain.flows import DATA_BYTES, LONGEST_KEY, checked_name
 from jobs.errors import InvalidValue, PayloadTooLarge
 from jobs.operations import waits
 from outbox import operations as outbox

@@ -10,10 +10,9 @@ from django.db import transaction
 
 from core import audit
 from jobs.domain import payloads
-from jobs.domain.conflicts import BEHIND
-from jobs.domain.flows import checked_name
+from jobs.domain.flows import DATA_BYTES, LONGEST_KEY, Wait, checked_id, checked_name, misfit, parsed_schema
+from jobs.domain.records import BEHIND
 from jobs.domain.states import ENDED, Status
-from jobs.domain.waits import DATA_BYTES, LONGEST_KEY, Wait, checked_id, misfit, parsed
 from jobs.errors import InvalidValue, JobHasEnded, NotAChild
 from jobs.models import Signal
 from jobs.operations import endings, hooks
@@ -119,7 +118,7 @@ def _takes(job_id: int, signal: Signal) -> bool:
     """Whether the job waits for this one, and has it now. Raises InvalidValue which its form could not send: what
     came before the wait, or by a key, is given as it came, for nobody is there to be told."""
     wait = queries.waiting(job_id)
-    if wait is not None and wait.signal == signal.name and (why := misfit(parsed(wait.schema), signal.data)):
+    if wait is not None and wait.signal == signal.name and (why := misfit(parsed_schema(wait.schema), signal.data)):
         raise InvalidValue(field="data", why=why)
     return queries.take(signal)
 

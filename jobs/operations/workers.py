@@ -19,7 +19,7 @@ from django.contrib.auth.models import User
 from core import audit
 from core.recent import Outdated, Recent
 from core.refusal import Refusal
-from jobs.domain import kinds, model_queues, presence
+from jobs.domain import kinds, presence
 from jobs.domain.presence import Part
 from jobs.domain.quotas import Quota
 from jobs.domain.workers import Facts
@@ -175,7 +175,7 @@ def introduce(worker: Worker, facts: Facts) -> None:
     has_changed = keys.keep_facts(worker.pk, facts)
     if before != [facts.labels, list(facts.loaded)]:
         labels.relabel(worker.pk)
-    queues = _with_room(worker, model_queues.with_models(worker.queues, facts.models))
+    queues = _with_room(worker, kinds.with_models(worker.queues, facts.models))
     serves_others = queues != worker.queues and keys.set_home_queues(worker, queues)
     if serves_others:
         worker.queues = queues

@@ -9,11 +9,11 @@ from pydantic import BaseModel, Field, create_model, model_validator
 from core.refusal import CancelVerdict
 from core.values import BIGINT, Body, Moment, Name, Number, Text, Whole, without_empty
 from jobs import models
-from jobs.domain.conflicts import OnConflict
 from jobs.domain.files import MOST_INPUTS
 from jobs.domain.filters import DESCRIBED
 from jobs.domain.flows import LONGEST_NAME, MOST_INTO, Condition
 from jobs.domain.labels import MOST_CHOICES, MOST_CONDITIONS
+from jobs.domain.records import OnConflict
 from jobs.domain.states import Status
 from jobs.domain.tags import LONGEST_TAG, MOST_TAGS
 from jobs.protocol.jobs import Job, JobId, JobInList, RequestId

@@ -13,11 +13,10 @@ from core.large_json import Cut
 from core.refusal import Refusal
 from core.values import Body, Moment, Name, Number, Text, Whole
 from jobs import operations
-from jobs.domain.flows import LONGEST_NAME, MOST_INTO
+from jobs.domain.flows import AT_ONCE, LONGEST_KEY, LONGEST_NAME, LONGEST_S, MOST_INTO
 from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
-from jobs.domain.waits import AT_ONCE, LONGEST_KEY, LONGEST_S
 from jobs.errors import InvalidJson, LeaseLost, PayloadTooLarge
 from jobs.models import Worker
 from jobs.protocol import answers

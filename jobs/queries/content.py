@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jobs.domain.redaction import MOST_BYTES
+from jobs.domain.kinds import MOST_REDACTED_BYTES
 from jobs.models import Attempt, Job, Outcome, OutputChunk
 from postgres.statements import Row, load
 
@@ -21,11 +21,11 @@ def delete(job_ids: Sequence[int]) -> list[Row]:
 
 
 def rewrite(job_id: int, change: Callable[[Any], Any]) -> None:
-    """Change all texts of this locked job. An output that is longer than MOST_BYTES is deleted."""
+    """Change all texts of this locked job. An output that is longer than MOST_REDACTED_BYTES is deleted."""
     job = Job.objects.whole().get(pk=job_id)
     Job.objects.filter(pk=job_id).update(payload=change(job.payload), inputs=None)
     columns: dict[str, Any] = {"result": change(job.result), "detail": job.detail and change(job.detail)[:200]}
-    if job.output_bytes + job.earlier_output_bytes > MOST_BYTES:
+    if job.output_bytes + job.earlier_output_bytes > MOST_REDACTED_BYTES:
         OutputChunk.objects.filter(job_id=job_id).delete()
         columns["next_seq"] = 0
     Outcome.objects.filter(pk=job_id).update(**columns)

@@ -7,8 +7,8 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, Final
 
-from jobs.domain.failures import key, pattern
 from jobs.domain.filters import AGES, Filters
+from jobs.domain.outputs import error_key, error_pattern
 from jobs.domain.states import Status
 from jobs.models import Job
 from jobs.queries import lists
@@ -23,7 +23,7 @@ class Group:
     """Jobs of one kind with the same error. `error` is that of the newest; `ids` are those that no job retries, the
     newest first; `retries` the jobs that retry the others, by how they stand."""
 
-    key: str
+    error_key: str
     kind: str
     status: str
     error: str
@@ -62,7 +62,7 @@ def _newest(viewer: int, status: Status, since: datetime) -> list[Job]:
 
 
 def _key(job: Any) -> str:
-    return key(job.kind, job.status, pattern(job.last_error))
+    return error_key(job.kind, job.status, error_pattern(job.last_error))
 
 
 def _group(name: str, jobs: Iterable[Any], retries: Mapping[int, Job]) -> Group:

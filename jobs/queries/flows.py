@@ -14,11 +14,11 @@ from django.db.models import Q
 
 from jobs import registry
 from jobs.domain import flows
-from jobs.domain.conflicts import BEHIND
-from jobs.domain.flow_timeline import Piece
 from jobs.domain.flows import MOST_OUT, WAITED
-from jobs.domain.meters import Used
+from jobs.domain.hooks import Used
+from jobs.domain.records import BEHIND
 from jobs.domain.states import ENDED, AttemptOutcome, Status
+from jobs.domain.timelines import Piece
 from jobs.errors import NotFound
 from jobs.models import Attempt, Edge, Flow, Job, Step
 from jobs.queries import bulks, lists, reads

@@ -17,8 +17,7 @@ from jobs.domain import labels
 from jobs.domain.leases import Lease
 from jobs.domain.reasons import Reason, expired, explain
 from jobs.domain.states import Status
-from jobs.domain.unserved import NAMED, Named, Unserved
-from jobs.domain.why_facts import Facts, Turn
+from jobs.domain.why_facts import NAMED, Facts, Named, Turn, Unserved
 from jobs.errors import NotAllowed, NotFound
 from jobs.queries import moves, requirements
 from postgres import statements

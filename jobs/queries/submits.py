@@ -12,8 +12,7 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
 from core.recent import Outdated
-from jobs.domain.conflicts import BEHIND
-from jobs.domain.records import COLUMNS, OF_LIVE, STORED, JobRecord
+from jobs.domain.records import BEHIND, COLUMNS, OF_LIVE, STORED, JobRecord
 from jobs.errors import NotUnique
 from jobs.models import IdempotencyKey
 from postgres import arrays, statements

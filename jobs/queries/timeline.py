@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from jobs.domain.swimlanes import Lane, Run, lane
+from jobs.domain.timelines import Lane, Run, lane
 from postgres import clock, statements
 
 MOST: Final = 700  # attempts that run, as many that succeeded, as many that ended otherwise: a page draws 2,100 bars

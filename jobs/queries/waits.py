@@ -9,8 +9,8 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
-from jobs.domain.conflicts import BEHIND
-from jobs.domain.waits import Wait
+from jobs.domain.flows import Wait
+from jobs.domain.records import BEHIND
 from jobs.models import Edge, Job, Live, Signal, Suspension
 from postgres import statements
 

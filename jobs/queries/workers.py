@@ -12,7 +12,7 @@ from django.db.models import Count, Q
 from django.db.models.functions import Coalesce
 
 from jobs.domain import labels
-from jobs.domain.model_queues import queue_of_model
+from jobs.domain.kinds import queue_of_model
 from jobs.domain.states import AttemptOutcome
 from jobs.domain.workers import StuckSlot
 from jobs.models import Attempt, HealthScore, Job, Worker

@@ -13,7 +13,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from jobs import kinds, operations
-from jobs.domain import failures, labels, payloads
+from jobs.domain import labels, outputs, payloads
 from jobs.domain.bulks import Phase
 from jobs.domain.quotas import Quota
 from jobs.domain.states import AttemptOutcome, Status
@@ -22,7 +22,7 @@ from jobs.queries.fleet import QueueRow, WorkerRow
 from observing.logs import in_short
 
 register = template.Library()
-register.filter("own_frames", failures.own_frames)
+register.filter("own_frames", outputs.own_frames)
 register.filter("as_query", urlencode)
 register.filter("conditions", labels.in_words)
 

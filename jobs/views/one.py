@@ -16,8 +16,8 @@ from core import people
 from core.pages import Answer
 from core.refusal import CancelVerdict
 from jobs import http, operations
-from jobs.domain import files, snippets
-from jobs.domain.differences import compare
+from jobs.domain import files, payloads
+from jobs.domain.outputs import compare
 from jobs.live_queries.common import MEMBER, OPERATOR
 from jobs.live_queries.one import SignalForm, key_of
 from jobs.models import Attempt, Job
@@ -144,7 +144,7 @@ def _snippets(request: HttpRequest, job: Job) -> dict[str, str] | None:
     if job.group is not None:
         body["group"] = job.group.name
     url = request.build_absolute_uri("/api/v1/jobs")
-    return {"curl": snippets.curl(url, body), "python": snippets.python(url, body)}
+    return {"curl": payloads.curl(url, body), "python": payloads.python(url, body)}
 
 
 def _left_out(job: Job) -> list[str]:

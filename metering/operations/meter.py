@@ -21,7 +21,7 @@ from django.utils.text import capfirst
 from core import values
 from core.backoff import LONGEST_S
 from core.recent import Recent
-from jobs.domain.meters import AttemptEnd, Hold, Used
+from jobs.domain.hooks import AttemptEnd, Hold, Used
 from jobs.domain.records import JobRecord
 from jobs.registry import METERED_KINDS
 from metering import domain, queries
@@ -107,7 +107,7 @@ class _Admission:
 
 
 class BudgetMeter:
-    """See `jobs.domain.meters.Meter`."""
+    """See `jobs.domain.hooks.Meter`."""
 
     def concerns(self, new: Sequence[JobRecord]) -> bool:
         """Whether whose any of these is has a budget, as this process read it within FRESH_S."""

@@ -4,9 +4,9 @@ import pytest
 from django.test import Client
 
 from jobs import operations
-from jobs.domain import flow_timeline
+from jobs.domain import timelines
 from jobs.domain.flow_graph import FOLDED_FROM, Place, graph
-from jobs.domain.flow_timeline import Piece, pieces
+from jobs.domain.timelines import Piece, pieces
 from jobs.live_queries.flows import flow
 from jobs.queries import flows, pages
 from tests import farm
@@ -68,7 +68,7 @@ class TestOfOneStep:
 def test_those_that_are_alike_are_one_lane_with_few_bars() -> None:
     many = FOLDED_FROM + 60
     places = [place(n, claimed_s=n * 0.1, ended_s=n * 0.1 + 1) for n in range(1, many + 1)]
-    lanes, left_out = flow_timeline.lanes(graph(places).nodes, places, {}, begin_s=0, end_s=20)
+    lanes, left_out = timelines.lanes(graph(places).nodes, places, {}, begin_s=0, end_s=20)
     [lane] = lanes
     assert (lane.number, left_out) == (many, 0)
     assert [(bar.run.outcome, bar.run.number) for bar in lane.bars] == [("pending", many), ("success", many)]
@@ -76,9 +76,9 @@ def test_those_that_are_alike_are_one_lane_with_few_bars() -> None:
 
 
 def test_bars_are_bounded_and_steps_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_timeline, "MOST_BARS", 5)
+    monkeypatch.setattr(timelines, "MOST_BARS", 5)
     places = [place(n, claimed_s=1, ended_s=2) for n in range(1, 5)]
-    lanes, left_out = flow_timeline.lanes(graph(places).nodes, places, {}, begin_s=0, end_s=20)
+    lanes, left_out = timelines.lanes(graph(places).nodes, places, {}, begin_s=0, end_s=20)
     assert (len(lanes), left_out) == (2, 2)
 
 

@@ -343,7 +343,7 @@ class TestRedaction:
     def test_deletes_an_output_that_is_too_long_to_be_searched(
         self, ada: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(queries, "MOST_BYTES", 10)
+        monkeypatch.setattr(queries, "MOST_REDACTED_BYTES", 10)
         me = farm.worker("w2", "talk")
         job = operations.submit("talk", {}, owner=ada)
         say_everywhere(me, claimed := farm.claim_one(me))

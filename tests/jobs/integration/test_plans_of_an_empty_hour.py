@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 
 from jobs import operations, queries
-from jobs.domain.conflicts import BEHIND
+from jobs.domain.records import BEHIND
 from jobs.models import Job, Mark, Worker
 from jobs.queries import fleet, moves, reads, rollups, scaling, submits
 from jobs.queries.reads import Interest

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jobs.domain import differences
-from jobs.domain.differences import Row, compare
+from jobs.domain import outputs
+from jobs.domain.outputs import Row, compare
 
 TEXT = st.lists(st.sampled_from("abcdef"), max_size=12).map("\n".join)
 
@@ -31,15 +31,15 @@ def test_equal_lines_far_from_a_difference_are_left_out() -> None:
     same = [f"line {n}" for n in range(50)]
     rows = compare("\n".join(["x", *same, "y"]), "\n".join(["z", *same, "w"])).rows
     assert [row.is_gap for row in rows].count(True) == 1
-    assert len(rows) == 2 + 2 * differences.CONTEXT + 1
+    assert len(rows) == 2 + 2 * outputs.CONTEXT + 1
 
 
 @pytest.mark.parametrize("text", ["\n".join(map(str, range(1000))), "x" * 1000])
 def test_what_is_too_long_is_cut_and_says_so(text: str) -> None:
     comparison = compare("", text)
     assert comparison.is_cut
-    assert len(comparison.rows) <= differences.MOST_LINES
-    assert all(len(row.right or "") <= differences.LONGEST_LINE for row in comparison.rows)
+    assert len(comparison.rows) <= outputs.MOST_LINES
+    assert all(len(row.right or "") <= outputs.LONGEST_LINE for row in comparison.rows)
 
 
 @given(TEXT, TEXT)

@@ -2,8 +2,7 @@
 
 from hypothesis import given, strategies as some
 
-from jobs.domain.kinds import NAME
-from jobs.domain.model_queues import queue_of_model, with_models
+from jobs.domain.kinds import NAME, queue_of_model, with_models
 from tests.looped import looped
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.backoff import LONGEST_S, Backoff
 from jobs.domain.kinds import Kind
-from jobs.domain.retries import Judgement, judge
+from jobs.domain.leases import Judgement, judge
 from jobs.domain.states import AttemptOutcome, Status
 from tests.looped import looped
 

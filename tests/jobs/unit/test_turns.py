@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from jobs.domain import reservations
+from jobs.domain import records
 from ratelimits.domain import Config, FixedWindow, State, TokenBucket
 from tests.ratelimits.unit.undivided import evaluate
 
@@ -39,7 +39,7 @@ class TestWaits:
         assert together.ok
         assert together.state is not None
         last_s = None if together.retry_after is None else together.retry_after / 1000
-        waits = reservations.waits_s(config, counts, remaining=together.state.value, last_s=last_s)
+        waits = records.waits_s(config, counts, remaining=together.state.value, last_s=last_s)
         alone = one_by_one(config, counts, start)
         assert [wait is None for wait in waits] == [wait is None for wait in alone]
         assert [wait or 0 for wait in waits] == pytest.approx([wait or 0 for wait in alone])
@@ -49,6 +49,6 @@ class TestJitter:
     @pytest.mark.parametrize(("wait_s", "most_s"), [(1.0, 1.1), (6.0, 6.6), (50.0, 55.0), (3600.0, 3605.0)])
     def test_is_a_tenth_of_the_wait_and_five_seconds_at_most(self, wait_s: float, most_s: float) -> None:
         rng = random.Random(7)
-        drawn = [reservations.with_jitter(wait_s, rng=rng) for _ in range(1000)]
+        drawn = [records.with_jitter(wait_s, rng=rng) for _ in range(1000)]
         assert wait_s <= min(drawn) < max(drawn) <= most_s
         assert max(drawn) - min(drawn) > 0.9 * (most_s - wait_s)

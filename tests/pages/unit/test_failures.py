@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jobs.domain.failures import LONGEST, key, own_frames, pattern
+from jobs.domain.outputs import LONGEST_ERROR, error_key, error_pattern, own_frames
 from tests.looped import looped
 
 
@@ -18,24 +18,24 @@ from tests.looped import looped
     ],
 )
 def test_what_differs_from_job_to_job_does_not_count(one: str, other: str) -> None:
-    assert pattern(one) == pattern(other)
+    assert error_pattern(one) == error_pattern(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("KeyError: a", "KeyError: b"), ("faced", "added"), ("x", "")])
 def test_words_count(one: str, other: str) -> None:
-    assert pattern(one) != pattern(other)
+    assert error_pattern(one) != error_pattern(other)
 
 
 @given(st.text(max_size=2000))
 def test_a_pattern_is_one_bounded_line_and_its_own_pattern(error: str) -> None:
-    shape = pattern(error)
-    assert len(shape) <= LONGEST
+    shape = error_pattern(error)
+    assert len(shape) <= LONGEST_ERROR
     assert len(shape.splitlines()) <= 1
-    assert pattern(shape) == shape
+    assert error_pattern(shape) == shape
 
 
 def test_kinds_and_statuses_are_apart() -> None:
-    assert len({key("a", "failed", "x"), key("b", "failed", "x"), key("a", "pending", "x")}) == 3
+    assert len({error_key("a", "failed", "x"), error_key("b", "failed", "x"), error_key("a", "pending", "x")}) == 3
 
 
 OWN = """  File "/srv/handlers/talks.py", line 31, in transcribe

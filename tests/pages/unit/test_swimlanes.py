@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from jobs.domain.swimlanes import MOST_TRACKS, SHORTEST, WIDTH, Run, lane
+from jobs.domain.timelines import MOST_TRACKS, SHORTEST, WIDTH, Run, lane
 
 
 def _run(began_s: float, ended_s: float | None, *, job: int = 1) -> Run:

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from jobs import operations
-from jobs.domain.conflicts import BEHIND
+from jobs.domain.records import BEHIND
 from jobs.errors import NotUnique
 from jobs.models import Job, Live, UniqueKey, Worker
 from postgres import connections

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from jobs import operations
-from jobs.domain.conflicts import BEHIND
+from jobs.domain.records import BEHIND
 from jobs.errors import WaitsBehind
 from jobs.models import Job, UniqueKey
 from jobs.queries import reads

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from jobs.domain import conflicts
-from jobs.domain.conflicts import Debounce, OnConflict
+from jobs.domain import records
+from jobs.domain.records import Debounce, OnConflict
 from jobs.errors import InvalidValue
 from tests.looped import looped
 
@@ -55,10 +55,10 @@ def test_a_debounced_job_runs_once_it_was_quiet_and_never_later_than_asked() -> 
 def test_a_conflict_is_a_refusal_unless_asked_otherwise(
     given: str | None, is_debounced: bool, wanted: OnConflict | None
 ) -> None:
-    assert conflicts.on_conflict(given, is_debounced=is_debounced) is wanted
+    assert records.on_conflict(given, is_debounced=is_debounced) is wanted
 
 
 @pytest.mark.parametrize(("given", "is_debounced"), [("last", False), ("refuse", True), ("replace", True)])
 def test_a_conflict_that_says_nothing_is_refused(given: str, is_debounced: bool) -> None:
     with pytest.raises(InvalidValue):
-        conflicts.on_conflict(given, is_debounced=is_debounced)
+        records.on_conflict(given, is_debounced=is_debounced)
