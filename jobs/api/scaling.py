@@ -17,7 +17,7 @@ from jobs.domain.scaling import DRAIN_S
 from jobs.errors import OperatorsOnly, UnknownQueue
 from jobs.protocol import fleet as protocol
 from jobs.queries import reads
-from jobs.queries.scaling import queue_loads
+from jobs.queries.gauges import queue_loads
 
 router = Calls(tags=["Autoscalers"])
 

@@ -10,7 +10,7 @@ from jobs.domain.rollups import PERIODS, History, Period
 from jobs.domain.states import Status
 from jobs.live_queries.common import audience_of_list, audience_of_worker, operators, part
 from jobs.operations import rollup
-from jobs.queries import fleet, gauges, lists, pages, reads, rollups, timeline, workers as done
+from jobs.queries import fleet, gauges, lists, pages, reads, rollups, workers as done
 from jobs.queries.pages import EVERYBODY
 from postgres import clock
 
@@ -188,7 +188,7 @@ def _fits(row: fleet.WorkerRow, text: str, status: str) -> bool:
 @part("timeline", "jobs", "workers", seen_by=operators, every_s=3.0)
 def timeline_of_workers(*, minutes: int) -> Mapping[str, Any]:
     """What all workers ran of late: a lane for each."""
-    return {"timeline": timeline.of_last(minutes if minutes in TIMELINE_MINUTES else TIMELINE_MINUTES[1])}
+    return {"timeline": done.timeline(minutes if minutes in TIMELINE_MINUTES else TIMELINE_MINUTES[1])}
 
 
 @part("worker", "worker:{worker_id}", "jobs", "workers", seen_by=audience_of_worker, every_s=1.0)

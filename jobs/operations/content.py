@@ -15,7 +15,7 @@ from jobs.errors import ContentNotKept
 from jobs.models import ContentDeletion, Job
 from jobs.operations import hooks
 from jobs.operations.set_aside import by_halves
-from jobs.queries import content as queries, inputs
+from jobs.queries import inputs, reports as queries
 from jobs.queries.submits import Stored
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
@@ -50,7 +50,7 @@ def delete_content(*, job_ids: list[int]) -> int:
     """Delete, or redact, what these ended jobs were given and gave; of how many. Tried again a while later: those of a
     flow that lives, whose later steps get their results, and one that cannot be deleted, which is a line in the log.
     The while grows: a flow may live for weeks, and have any number of steps that ended."""
-    rows = queries.lock_noted(job_ids)
+    rows = queries.lock_content(job_ids)
     due = {row.id: row.patterns for row in rows if not row.waits}
     done: Iterator[list[int]] = by_halves(partial(_delete, due), [*due], failed=[])
     gone = {pk for job_ids in done for pk in job_ids}
@@ -65,7 +65,7 @@ def _delete(patterns: Mapping[int, str], job_ids: Sequence[int]) -> list[int]:
     for pk in job_ids:
         if patterns[pk]:
             _redact(pk, patterns[pk])
-    gone = queries.delete(job_ids)
+    gone = queries.delete_content(job_ids)
     for delete in registry.CONTENT.values():
         delete(job_ids)
     uploads = [upload for row in gone for upload in row.uploads]
@@ -79,7 +79,7 @@ def _redact(job_id: int, patterns: str) -> None:
     """What cannot be read, or searched, is deleted instead."""
     try:
         with transaction.atomic():
-            queries.rewrite(job_id, partial(kinds.redacted, patterns=patterns))
+            queries.rewrite_content(job_id, partial(kinds.redacted, patterns=patterns))
     except ValueError:
         log.exception("job %d cannot be redacted: what it was given and gave is deleted", job_id)
         ContentDeletion.objects.filter(pk=job_id).update(patterns="")

@@ -167,7 +167,7 @@ def revoke_all_of(owner: User) -> None:
 @transactions.retried
 def introduce(worker: Worker, facts: Facts) -> None:
     """Keep what a worker reports about itself when it connects, have it serve the models that it announces, where its
-    key allows that (`domain.model_queues`), and note what its labels satisfy. What is known is not written again. One
+    key allows that (`domain.kinds`), and note what its labels satisfy. What is known is not written again. One
     that has no models any more waits for its model server: those that it had are kept, as of one that ends."""
     *before, models = keys.announced(worker.pk)
     if models and not facts.models:

@@ -10,7 +10,7 @@ from jobs.domain.labels import MOST_LABELS
 from jobs.domain.scaling import wanted_workers
 from jobs.domain.workers import Presence
 from jobs.queries.fleet import WorkerRow
-from jobs.queries.scaling import QueueLoad
+from jobs.queries.gauges import QueueLoad
 
 
 class ReportedGpu(BaseModel):

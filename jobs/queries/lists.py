@@ -3,8 +3,11 @@
 `viewer` is as in `pages`. A list walks down one path on which an index leads: all jobs, or those of a person, of a
 group, of an unhappy status, or those that live. What else is asked is looked at on the way, and where that may pass
 by many jobs without meeting one that fits, the way ends after SCAN_LIMIT of them and can be taken up again there.
+
+And the filters that people keep under names.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -13,18 +16,18 @@ from typing import Any, Final
 
 from django.contrib.auth.models import Group, User
 from django.db import models
-from django.db.models import Case, F, Q, QuerySet, Value, When
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast, Coalesce, Left, Now, NullIf, Right
 from django.db.models.lookups import GreaterThan, IsNull, LessThanOrEqual
 
 from core.values import moment, words
 from jobs.domain import payloads, reasons
-from jobs.domain.filters import DESCRIBED, Filters, ids_of
+from jobs.domain.filters import DESCRIBED, Filters, ids_of, is_whole, terms
 from jobs.domain.states import ENDED, LIVE, Status
 from jobs.domain.tags import MOST_TAGGED
-from jobs.models import LIVING, WAITING, Attempt, Job, Live, Outcome, Tag, with_status
-from jobs.queries import rollups, searches
+from jobs.models import LIVING, WAITING, Attempt, Job, Live, Outcome, SavedFilter, Tag, with_status
+from jobs.queries import rollups
 from jobs.queries.reads import BIGGEST_ID
 from postgres import clock
 
@@ -40,6 +43,15 @@ ERROR_END = 400  # characters
 _NOBODY = -1
 ORDERS: Final = {"wait": "Longest wait first", "run": "Longest run first"}
 _RETRIES: Final = Q(retry_of__isnull=False) & ~(with_status(Status.CANCELED) & Q(outcome__fence=0))
+# How long a job waited for its last start, or waits; and how long its last attempt ran, or runs.
+_RUN_AT, _CLAIMED_AT = (Coalesce(f"live__{name}", f"outcome__{name}") for name in ("run_at", "claimed_at"))
+_WAS_CLAIMED = Q(live__claimed_at__isnull=False) | Q(outcome__claimed_at__isnull=False)
+RANKED: Final = {"wait": Q(LessThanOrEqual(_RUN_AT, Now())) & (_WAS_CLAIMED | LIVING), "run": _WAS_CLAIMED & ~WAITING}
+LENGTHS: Final = {
+    "wait": Case(When(WAITING, then=Now()), default=_CLAIMED_AT) - _RUN_AT,
+    "run": Coalesce("outcome__ended_at", Now()) - _CLAIMED_AT,
+}
+MOST_SAVED = 50  # filters, of a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,8 +215,8 @@ def tries() -> QuerySet[Job]:
 
 def retried() -> IsNull:
     """Whether a job tries this one again; one that was canceled before a worker took it did not."""
-    again = tries().filter(retry_of_id=models.OuterRef("pk"))
-    return IsNull(models.Subquery(again.values("pk")[:1]), False)
+    again = tries().filter(retry_of_id=OuterRef("pk"))
+    return IsNull(Subquery(again.values("pk")[:1]), False)
 
 
 def retries_of(job_ids: Iterable[int]) -> dict[int, Job]:
@@ -229,17 +241,17 @@ def live_ids(status: str) -> list[int] | None:
 def _about() -> Case:
     """The prompt or the like, else the payload as JSON; of a long one, which is read whole for each key, the prompt."""
     prompt, *others = [NullIf(KeyTextTransform(key, "payload"), Value("")) for key in payloads.ABOUT]
-    text = NullIf(Cast("payload", models.TextField()), Value("{}"))
+    text = NullIf(Cast("payload", TextField()), Value("{}"))
     stored_bytes = models.Func(F("payload"), function="pg_column_size", output_field=models.IntegerField())
     is_long = When(GreaterThan(stored_bytes, SHORT_BYTES), then=prompt)
-    return Case(is_long, default=Coalesce(prompt, *others, text), output_field=models.TextField())
+    return Case(is_long, default=Coalesce(prompt, *others, text), output_field=TextField())
 
 
 def _last_error() -> Case:
     """The end of what the last attempt of an unhappy job, or of one that is to be tried again, wrote: the last line of
     a traceback is the error. Of one that nobody began in time, that."""
-    attempts = Attempt.objects.filter(job_id=models.OuterRef("pk")).exclude(error="").order_by("-number")
-    end = models.Subquery(attempts.annotate(end=Right("error", ERROR_END)).values("end")[:1])
+    attempts = Attempt.objects.filter(job_id=OuterRef("pk")).exclude(error="").order_by("-number")
+    end = Subquery(attempts.annotate(end=Right("error", ERROR_END)).values("end")[:1])
     is_unhappy = with_status(Status.FAILED, Status.TIMED_OUT) | WAITING & Q(live__failures__gt=0)
     is_late = When(with_status(Status.TIMED_OUT) & Q(outcome__confirmed_fence=0), then=Value(reasons.NOT_STARTED))
     return Case(is_late, When(is_unhappy, then=Coalesce(end, Value(""))), default=Value(""))
@@ -302,7 +314,7 @@ def _of_flow(text: str) -> Q:
 
 def _of_worker(name: str, within: Q) -> Q:
     # EXISTS: whether it is looked up for each job, or all of them are read at once, is the planner's choice.
-    theirs = (rows.objects.filter(within, pk=models.OuterRef("pk"), worker_name=name) for rows in (Live, Outcome))
+    theirs = (rows.objects.filter(within, pk=OuterRef("pk"), worker_name=name) for rows in (Live, Outcome))
     return reduce(or_, (Q(models.Exists(rows)) for rows in theirs))
 
 
@@ -310,19 +322,46 @@ def _submitted(lookup: str, text: str) -> Q:
     return Q((f"created_at__{lookup}", at)) if (at := moment(text)) else Q()
 
 
-# How long a job waited for its last start, or waits; and how long its last attempt ran, or runs.
-_RUN_AT, _CLAIMED_AT = (Coalesce(f"live__{name}", f"outcome__{name}") for name in ("run_at", "claimed_at"))
-_WAS_CLAIMED = Q(live__claimed_at__isnull=False) | Q(outcome__claimed_at__isnull=False)
-RANKED: Final = {"wait": Q(LessThanOrEqual(_RUN_AT, Now())) & (_WAS_CLAIMED | LIVING), "run": _WAS_CLAIMED & ~WAITING}
-LENGTHS: Final = {
-    "wait": Case(When(WAITING, then=Now()), default=_CLAIMED_AT) - _RUN_AT,
-    "run": Coalesce("outcome__ended_at", Now()) - _CLAIMED_AT,
-}
-
-
 def _due(text: str) -> Q:
     """Pending jobs that are due now, or later."""
     return WAITING & (Q(live__run_at__gt=Now()) if text == "later" else Q(live__run_at__lte=Now()))
+
+
+def _fits(text: str) -> Q:
+    """Every pair and the text. The text is looked for in the payload and the result as JSON writes them (in a text, a
+    quote or the end of a line is two characters), and in errors."""
+    if "\x00" in text:  # PostgreSQL's texts hold none
+        return Q(pk__in=[])
+    wanted = terms(text)
+    where = Q()
+    for path, value in wanted.pairs:
+        where &= _has(path, value)
+    return where & _contains(wanted.text) if wanted.text else where
+
+
+def _contains(text: str) -> Q:
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    written = Q(text__icontains=text) | Q(text__icontains=escaped)
+    payload = Job.objects.filter(pk=OuterRef("pk")).annotate(text=Cast("payload", TextField())).filter(written)
+    result = Outcome.objects.filter(pk=OuterRef("pk")).annotate(text=Cast("result", TextField())).filter(written)
+    error = Attempt.objects.filter(job_id=OuterRef("pk"), error__icontains=text)
+    return Q(_there_is(payload)) | Q(_there_is(result)) | Q(_there_is(error))
+
+
+def _has(path: tuple[str, ...], value: str) -> Q:
+    *parents, last = path
+    at: Any = "payload"
+    for key in parents:
+        at = KeyTransform(key, at)
+    lookup = "iexact" if is_whole(value) else "icontains"
+    payload = Job.objects.filter(pk=OuterRef("pk")).annotate(at=KeyTextTransform(last, at))
+    return Q(_there_is(payload.filter(**{f"at__{lookup}": value})))
+
+
+def _there_is(rows: QuerySet[Any]) -> IsNull:
+    """EXISTS, of one job after the other. Of an EXISTS the planner may make a hash of all that fits, for which it
+    reads the payloads of a million jobs to judge five thousand."""
+    return IsNull(Subquery(rows.order_by().values("pk")[:1]), False)
 
 
 # Filters that are more than a comparison with a column. An age was made a moment before.
@@ -330,6 +369,24 @@ _CONDITIONS: Final[dict[str, Callable[[str], Q]]] = {
     "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "due": _due,
     "since": partial(_submitted, "gte"), "until": partial(_submitted, "lt"),
     "status": with_status, "worker": lambda name: Q(live__worker_name=name) | Q(outcome__worker_name=name),
-    "text": searches.fits, "flow": _of_flow, "ids": lambda text: Q(pk__in=ids_of(text)),
+    "text": _fits, "flow": _of_flow, "ids": lambda text: Q(pk__in=ids_of(text)),
     "tag": lambda text: Q(tags__contains=words(text)),
 }  # fmt: skip
+
+
+def saved_filters(owner: User) -> list[SavedFilter]:
+    return list(SavedFilter.objects.filter(owner=owner).order_by("name")[:MOST_SAVED])
+
+
+def is_full_of_filters(owner: User, *, name: str) -> bool:
+    """Whether this person keeps as many as one may, none of them by this name."""
+    kept = SavedFilter.objects.filter(owner=owner)
+    return not kept.filter(name=name).exists() and kept.count() >= MOST_SAVED
+
+
+def save_filter(owner: User, *, name: str, query: dict[str, str]) -> None:
+    SavedFilter.objects.update_or_create(owner=owner, name=name, defaults={"query": query})
+
+
+def forget_filter(owner: User, pk: int) -> bool:
+    return SavedFilter.objects.filter(owner=owner, pk=pk).delete()[0] > 0

@@ -1,7 +1,11 @@
-"""Statements about what attempts handed in and kept: which files, how much, and which of them wrote anything."""
+"""Statements about what attempts handed in and kept: which files, how much, which of them wrote anything.
+
+And those that delete, or redact, what ended jobs were given and gave (docs/adr/0140).
+"""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, Final, NamedTuple
@@ -9,9 +13,11 @@ from typing import Any, Final, NamedTuple
 from django.db.models import Count, Q, QuerySet, Sum
 
 from jobs.domain import outputs
+from jobs.domain.kinds import MOST_REDACTED_BYTES
 from jobs.domain.states import Status
-from jobs.models import Checkpoint, Job, OutputChunk, ResultFile, Upload
+from jobs.models import Attempt, Checkpoint, Job, Outcome, OutputChunk, ResultFile, Upload
 from postgres import statements
+from postgres.statements import Row, load
 
 _OF_JOB: Final = re.compile(r"jobs/([0-9]{1,18})/")
 _OF_UPLOAD: Final = re.compile(r"jobs/(?:inputs|parts)/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
@@ -115,3 +121,41 @@ def _without(names: Sequence[str], *rows: "QuerySet[Any]") -> list[str]:
 def checkpoints(job_ids: Sequence[int]) -> dict[int, Checkpoint]:
     """What those of these jobs that have kept something kept last, by id. Of no jobs nothing is read."""
     return Checkpoint.objects.in_bulk(job_ids) if job_ids else {}
+
+
+def lock_content(job_ids: Sequence[int]) -> list[Row]:
+    """Those of these jobs that have ended and whose content is there still, locked: rows of `id waits patterns`."""
+    return load("jobs", "lock_content").run({"ids": sorted(job_ids)})
+
+
+def delete_content(job_ids: Sequence[int]) -> list[Row]:
+    """Delete what these locked jobs were given and gave, or of those that are redacted what lies beside: a row each
+    with the names of their stored files and the uploads that they used."""
+    return load("jobs", "delete_content").run({"ids": list(job_ids)})
+
+
+def rewrite_content(job_id: int, change: Callable[[Any], Any]) -> None:
+    """Change all texts of this locked job. An output that is longer than MOST_REDACTED_BYTES is deleted."""
+    job = Job.objects.whole().get(pk=job_id)
+    Job.objects.filter(pk=job_id).update(payload=change(job.payload), inputs=None)
+    columns: dict[str, Any] = {"result": change(job.result), "detail": job.detail and change(job.detail)[:200]}
+    if job.output_bytes + job.earlier_output_bytes > MOST_REDACTED_BYTES:
+        OutputChunk.objects.filter(job_id=job_id).delete()
+        columns["next_seq"] = 0
+    Outcome.objects.filter(pk=job_id).update(**columns)
+    for attempt in Attempt.objects.filter(job_id=job_id).exclude(error=""):
+        Attempt.objects.filter(pk=attempt.pk).update(error=change(attempt.error))
+    _rewrite_output(job_id, change)
+
+
+def _rewrite_output(job_id: int, change: Callable[[Any], Any]) -> None:
+    """The output of each attempt as one text, since what matches may be in two pieces, in as many pieces again."""
+    pieces: dict[int, list[OutputChunk]] = defaultdict(list)
+    for piece in OutputChunk.objects.filter(job_id=job_id).order_by("attempt", "seq"):
+        pieces[piece.attempt].append(piece)
+    for attempt, written in pieces.items():
+        text = change("".join(piece.text for piece in written))
+        size = -(-len(text) // len(written))
+        for piece in written:
+            part = text[piece.seq * size : (piece.seq + 1) * size]
+            OutputChunk.objects.filter(job_id=job_id, attempt=attempt, seq=piece.seq).update(text=part)

@@ -1,10 +1,13 @@
-"""What a worker did: lately, in the last week, and by day. Each statement reads a bounded number of rows."""
+"""What a worker did: lately, in the last week, and by day; and what all of them ran of late, as lanes.
+
+Each statement reads a bounded number of rows.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -14,6 +17,7 @@ from django.db.models.functions import Coalesce
 from jobs.domain import labels
 from jobs.domain.kinds import queue_of_model
 from jobs.domain.states import AttemptOutcome
+from jobs.domain.timelines import Lane, Run, lane
 from jobs.domain.workers import StuckSlot
 from jobs.models import Attempt, HealthScore, Job, Worker
 from jobs.models.workers import was_seen_lately
@@ -26,6 +30,11 @@ LISTED: Final = 100
 DAYS: Final = 30
 _NO_ATTEMPTS: Final = (AttemptOutcome.RELEASED, AttemptOutcome.UNCONFIRMED, AttemptOutcome.SUSPENDED)
 _NO_FAILURES: Final = (*_NO_ATTEMPTS, AttemptOutcome.CANCELED)
+MOST_DRAWN: Final = 700  # attempts that run, that succeeded, and that ended otherwise: a page draws 2,100 bars
+MOST_ENDED: Final = 20_000  # jobs among which those that succeeded are: a bulk may have canceled the rest
+MOST_LANES: Final = 40
+MOST_WORKERS: Final = 200  # that were seen lately, and may have failed alone
+MOST_FAILED_EACH: Final = 100  # of each worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,3 +162,47 @@ def _rates(row: statements.Row) -> Rates:
     judged = row.ended - row.canceled
     failed = (judged - row.succeeded) / judged if judged else None
     return Rates(per_hour=row.per_hour, failed=failed, run_s=row.run_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The lanes from `since` until `until`. `left_out`: workers beyond MOST_LANES; `is_all`: no attempt is left out."""
+
+    since: datetime
+    until: datetime
+    lanes: tuple[Lane, ...]
+    left_out: int
+    is_all: bool
+
+
+def timeline_bounds(*, minutes: int) -> dict[str, float]:
+    return {
+        "seconds": minutes * 60.0, "most": MOST_DRAWN, "most_ended": MOST_ENDED, "most_workers": MOST_WORKERS,
+        "most_failed": MOST_FAILED_EACH,
+    }  # fmt: skip
+
+
+def timeline(minutes: int) -> Timeline:
+    """The attempts of so many minutes; of the workers those that ran most."""
+    until = clock.now()
+    since = until - timedelta(minutes=minutes)
+    rows = statements.load("jobs", "timeline").run(timeline_bounds(minutes=minutes))
+    runs: dict[int, list[Run]] = {}
+    for row in rows:
+        runs.setdefault(row.worker_id, []).append(_run(row))
+    names = {row.worker_id: row.worker_name or "" for row in sorted(rows, key=lambda row: row.claimed_at)}
+    drawn = [
+        lane(worker, name, runs[worker], begin_s=since.timestamp(), end_s=until.timestamp())
+        for worker, name in sorted(names.items(), key=lambda one: (one[1], one[0]))
+    ]
+    busiest = sorted(drawn, key=lambda one: -len(one.bars))[:MOST_LANES]
+    shown = tuple(one for one in drawn if one in busiest)
+    is_all = all(row.complete for row in rows)
+    return Timeline(since=since, until=until, lanes=shown, left_out=len(drawn) - len(shown), is_all=is_all)
+
+
+def _run(row: Any) -> Run:
+    return Run(
+        job_id=row.job_id, kind=row.kind, outcome=row.outcome, began_s=row.claimed_at.timestamp(),
+        ended_s=None if row.ended_at is None else row.ended_at.timestamp(),
+    )  # fmt: skip

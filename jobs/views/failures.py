@@ -16,7 +16,7 @@ from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.domain.states import Status
-from jobs.queries import bulks, failures as queries
+from jobs.queries import bulks, pages as queries
 from jobs.templatetags.farm import last_line
 from jobs.views import access
 
@@ -42,18 +42,18 @@ def failures(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return HttpResponse(form.errors.as_text(), status=422, content_type="text/plain; charset=utf-8")
     age = form.cleaned_data["age"]
-    of_late = queries.of_late(viewer=access.viewer(user), age=age)
+    of_late = queries.failures(viewer=access.viewer(user), age=age)
     if request.method == "POST":
         return _act(request, user, of_late, age)
     context = {
         "rows": [_row(group) for group in of_late.groups],
-        "is_all": of_late.is_all, "most": queries.MOST, "age": age, "ages": _AGES,
+        "is_all": of_late.is_all, "most": queries.MOST_FAILURES, "age": age, "ages": _AGES,
         "reaches_all": bulks.reaches_all(user),
     }  # fmt: skip
     return render(request, "jobs/failures.html", context)
 
 
-def _row(group: queries.Group) -> dict[str, Any]:
+def _row(group: queries.FailureGroup) -> dict[str, Any]:
     retries = [(status, len(ids), *_linked(ids)) for status, ids in group.retries.items()]
     return {
         "group": group,

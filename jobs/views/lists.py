@@ -20,7 +20,7 @@ from jobs.domain import tags
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import DESCRIBED, Filter, Filters, ids_of
 from jobs.models import Job
-from jobs.queries import bulks, fleet, lists, pages, reads, saved_filters
+from jobs.queries import bulks, fleet, lists, pages, reads
 from jobs.views import access, queues
 
 _ANY: Final = [("", "Any")]
@@ -114,8 +114,8 @@ class SaveForm(forms.Form):
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
-        if saved_filters.is_full(self._user, name=name):
-            raise forms.ValidationError(f"You have {saved_filters.MOST} saved filters, which is all you can have.")
+        if lists.is_full_of_filters(self._user, name=name):
+            raise forms.ValidationError(f"You have {lists.MOST_SAVED} saved filters, which is all you can have.")
         return name
 
 
@@ -136,7 +136,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "counted": asdict(form.filters()),
         "kept": form.place(),
         "actions": BulkActionForm(),
-        "saved": saved_filters.of_person(user),
+        "saved": lists.saved_filters(user),
         "query": form.query(),
         "listed_ids": ids_of(form.filters().ids),
         "reaches_all": bulks.reaches_all(user),
@@ -154,7 +154,7 @@ def save_filter(request: HttpRequest) -> HttpResponse:
     narrowed, form = FilterForm(request.POST, user=user), SaveForm(request.POST, user=user)
     query = narrowed.query()
     if query and form.is_valid():
-        saved_filters.save(user, name=form.cleaned_data["name"], query=query)
+        lists.save_filter(user, name=form.cleaned_data["name"], query=query)
         messages.success(request, f"Saved as “{form.cleaned_data['name']}”.")
     else:
         errors = [str(error) for error in form.errors.get("name", ())]
@@ -164,7 +164,7 @@ def save_filter(request: HttpRequest) -> HttpResponse:
 
 @access.button
 def forget_filter(request: HttpRequest, filter_id: int) -> HttpResponse:
-    if not saved_filters.forget(people.person(request), filter_id):
+    if not lists.forget_filter(people.person(request), filter_id):
         raise Http404("There is no such saved filter.")
     return HttpResponseRedirect(reverse("jobs:list"))
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from jobs.domain import changes
 from jobs.domain.changes import Wanted
 from jobs.protocol import jobs as protocol
-from jobs.queries import changes as queries
-from jobs.queries.changes import MOST_READ, Span
+from jobs.queries import pages as queries
+from jobs.queries.pages import MOST_READ, Span
 from jobs.waiting.requests import within
 from live import RECONNECTED, hub
 from live.hub import Subscription

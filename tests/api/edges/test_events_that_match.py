@@ -15,7 +15,7 @@ from accounts import operations as accounts
 from accounts.models import ApiToken
 from jobs import operations
 from jobs.domain import changes
-from jobs.queries import changes as queries
+from jobs.queries import pages as queries
 from postgres import clock
 from tests import farm
 from tests.api.edges import callers

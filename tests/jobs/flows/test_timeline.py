@@ -7,7 +7,7 @@ from jobs import operations
 from jobs.domain import timelines
 from jobs.domain.flow_graph import FOLDED_FROM, Place, graph
 from jobs.domain.timelines import Piece, pieces
-from jobs.live_queries.flows import flow
+from jobs.live_queries.lists import flow
 from jobs.queries import flows, pages
 from tests import farm
 from tests.jobs.flows.test_signals import suspend

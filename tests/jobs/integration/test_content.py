@@ -24,7 +24,7 @@ from jobs.domain.filters import Filters
 from jobs.errors import ContentNotKept
 from jobs.models import ALL_JOBS, ContentDeletion, Upload, UsageDelta, Worker
 from jobs.operations import content, janitor, rollup
-from jobs.queries import content as queries
+from jobs.queries import reports as queries
 from outbox.models import Event
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction

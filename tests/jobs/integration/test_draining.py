@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from jobs import operations
 from jobs.models import Worker
 from jobs.protocol import verbs
-from jobs.queries import fleet, reads, scaling
+from jobs.queries import fleet, gauges, reads
 from jobs.queries.pages import EVERYBODY
 from jobs.queries.reads import Interest
 from tests import farm
@@ -156,7 +156,7 @@ class TestOthers:
         farm.submit(3)
         operations.claim(worker, limit=2)
         _drained(worker)
-        [load] = scaling.queue_loads(queue="work")
+        [load] = gauges.queue_loads(queue="work")
         assert (load.load.running, load.load.draining) == (2, 2)
 
 

@@ -9,7 +9,7 @@ from jobs import operations
 from jobs.errors import NotWaiting
 from jobs.models import Job
 from jobs.protocol import jobs as wire
-from jobs.queries import lists, reads, scaling
+from jobs.queries import gauges, lists, reads
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +41,7 @@ class TestAJobThatBeganInTime:
         assert operations.sweep().expired == 0
         assert operations.next_due_s() is None or operations.next_due_s() > 0  # type: ignore[operator]
         assert [reason.code for reason in reads.why_not_running(job.pk)] == ["next"]
-        assert scaling.queue_loads(queue="work")[0].load.waiting == 1
+        assert gauges.queue_loads(queue="work")[0].load.waiting == 1
         assert operations.run_now(job.pk, by=None).pk == job.pk
         assert farm.succeed(me, farm.claim_one(me)) == "success"
 
@@ -75,7 +75,7 @@ class TestAJobThatDidNot:
         farm.kind()
         [job] = farm.submit(1)
         _has_expired(job)
-        load = scaling.queue_loads(queue="work")[0]
+        load = gauges.queue_loads(queue="work")[0]
         assert (load.load.waiting, load.oldest_wait_s) == (0, 0)
         with pytest.raises(NotWaiting):
             operations.run_now(job.pk, by=None)

@@ -12,7 +12,7 @@ from jobs.domain.filters import Filters
 from jobs.domain.workers import Facts
 from jobs.errors import QuotaReached
 from jobs.models import Queue, Worker
-from jobs.queries import bulks, saved_filters
+from jobs.queries import bulks, lists
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +83,7 @@ def test_bulk_actions_that_are_not_over_are_bounded(ada: User, monkeypatch: pyte
 
 
 def test_saved_filters_are_bounded(ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_filters, "MOST", 1)
-    saved_filters.save(ada, name="a", query={"status": "failed"})
-    assert saved_filters.is_full(ada, name="b")
-    assert not saved_filters.is_full(ada, name="a")
+    monkeypatch.setattr(lists, "MOST_SAVED", 1)
+    lists.save_filter(ada, name="a", query={"status": "failed"})
+    assert lists.is_full_of_filters(ada, name="b")
+    assert not lists.is_full_of_filters(ada, name="a")

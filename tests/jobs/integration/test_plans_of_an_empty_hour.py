@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from jobs import operations, queries
 from jobs.domain.records import BEHIND
 from jobs.models import Job, Mark, Worker
-from jobs.queries import fleet, moves, reads, rollups, scaling, submits
+from jobs.queries import fleet, gauges, moves, reads, rollups, submits
 from jobs.queries.reads import Interest
 from postgres import statements
 from postgres.backend.trips import numbered
@@ -158,7 +158,7 @@ def _everything(
     yield lambda: reads.why_not_running(next(waiting).pk)
     yield reads.waiting_queues
     yield reads.next_wake
-    yield scaling.queue_loads
+    yield gauges.queue_loads
     yield lambda: fleet.queue_rows(viewer=ada.pk)
     for owner_id in (None, ada.pk):
         interest = Interest(queues=("work",), owner_id=owner_id)

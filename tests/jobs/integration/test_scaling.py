@@ -13,7 +13,7 @@ from accounts import operations as accounts
 from jobs import operations
 from jobs.models import Job
 from jobs.operations import rollup
-from jobs.queries import fleet, scaling
+from jobs.queries import fleet, gauges
 from jobs.queries.rollups import Moments
 from postgres import statements
 from tests import farm
@@ -126,7 +126,7 @@ def test_reads_no_job_that_is_due_later_and_no_more_than_it_counts(monkeypatch: 
     farm.kind()
     farm.submit(300)
     farm.submit(2000, run_at=farm.now() + timedelta(hours=1))
-    monkeypatch.setattr(scaling, "COUNTED", 100)
+    monkeypatch.setattr(gauges, "COUNTED", 100)
     assert scale(queue="work")["waiting"] == 100
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE jobs_live")

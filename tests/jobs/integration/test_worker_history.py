@@ -10,7 +10,7 @@ from django.db import connection
 from jobs import operations
 from jobs.domain.workers import Presence
 from jobs.models import HealthScore, Worker
-from jobs.queries import fleet, timeline, workers
+from jobs.queries import fleet, workers
 from postgres import statements
 from tests import farm, rows
 from tests.explained import explain
@@ -101,7 +101,7 @@ class TestPlans:
         _check("worker_lately", lately)
         _check("worker_failures", {"worker": busy.pk, "most": workers.MOST_FAILED})
         # With a bound of a third of the table, a scan of all of it is the cheaper plan: no mistake of the planner.
-        _check("timeline", {**timeline.bounds(minutes=60), "most_ended": ENDED // 30})
+        _check("timeline", {**workers.timeline_bounds(minutes=60), "most_ended": ENDED // 30})
         _check("worker_lately", lately | {"seconds": 3600.0, "most": workers.MOST_RATED, "listed": 0})
 
 

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from jobs import operations
 from jobs.errors import KeyIsFull
 from jobs.models import ConcurrencyKey, Job, Kind, Lane, Worker
-from jobs.queries import keys, lanes, reads, scaling
+from jobs.queries import gauges, keys, lanes, reads
 from postgres import statements
 from tests import farm
 from tests.explained import explain
@@ -195,7 +195,7 @@ def test_lanes_and_keys_that_nobody_uses_any_more_are_deleted(worker: Worker) ->
 def test_an_autoscaler_is_asked_for_no_worker_that_would_find_the_key_full(worker: Worker) -> None:
     submit(*"aaaaa")
     operations.claim(worker, limit=2)
-    [queue] = scaling.queue_loads(queue="work")
+    [queue] = gauges.queue_loads(queue="work")
     assert (queue.load.waiting, queue.load.running) == (0, 2)
 
 
@@ -204,10 +204,10 @@ def test_an_autoscaler_is_asked_for_as_many_as_a_key_has_room_for_in_however_man
         submit(*"aab", priority=priority)
     farm.kind("free", queue="work")
     farm.submit(3, "free")
-    [queue] = scaling.queue_loads(queue="work")
+    [queue] = gauges.queue_loads(queue="work")
     assert queue.load.waiting == 2 + 2 + 3
     operations.claim(worker, limit=1)
-    [queue] = scaling.queue_loads(queue="work")
+    [queue] = gauges.queue_loads(queue="work")
     assert (queue.load.waiting, queue.load.running) == (6, 1)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from jobs import operations
 from jobs.models import Bulk, Job
-from jobs.queries import failures
+from jobs.queries import pages
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
@@ -102,7 +102,7 @@ def test_of_an_age_that_is_none_are_refused(little_farm: Farm, browse: Browse) -
 def test_are_read_up_to_a_bound_and_it_is_said(
     little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failures, "MOST", 1)
+    monkeypatch.setattr(pages, "MOST_FAILURES", 1)
     _fail(little_farm, "boom", "boom")
     page = browse(little_farm.oscar).get("/jobs/failures/").content.decode()
     assert "Of each status, the newest 1 are grouped." in page

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.models import SavedFilter
-from jobs.queries import saved_filters
+from jobs.queries import lists
 from tests.pages.edges.conftest import Browse, Farm
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +25,7 @@ def test_of_the_same_name_replaces_the_one_before(little_farm: Farm, browse: Bro
 
 
 def test_is_forgotten_by_its_owner_alone(little_farm: Farm, browse: Browse) -> None:
-    saved_filters.save(little_farm.ada, name="mine", query={"status": "failed"})
+    lists.save_filter(little_farm.ada, name="mine", query={"status": "failed"})
     address = f"/jobs/filters/{SavedFilter.objects.get().pk}/forget/"
     assert browse(little_farm.bob).post(address).status_code == 404
     assert browse(little_farm.ada).post(address).status_code == 302
@@ -49,7 +49,7 @@ def test_that_is_none_is_refused(little_farm: Farm, browse: Browse, data: dict[s
 def test_beyond_the_most_is_refused_and_one_of_them_may_change(
     little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saved_filters, "MOST", 1)
+    monkeypatch.setattr(lists, "MOST_SAVED", 1)
     client = browse(little_farm.ada)
     client.post("/jobs/filters/save/", {"name": "one", "status": "failed"})
     answer = client.post("/jobs/filters/save/", {"name": "two", "status": "failed"}, follow=True)

@@ -8,7 +8,7 @@ from django.db.models import F
 
 from jobs import operations
 from jobs.models import Attempt
-from jobs.queries import timeline
+from jobs.queries import workers
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
@@ -44,7 +44,7 @@ def test_has_nothing_that_ended_before_its_time(little_farm: Farm, browse: Brows
 def test_leaves_out_the_workers_that_ran_least_and_says_so(
     little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeline, "MOST_LANES", 1)
+    monkeypatch.setattr(workers, "MOST_LANES", 1)
     farm.submit(2, "image", owner=little_farm.ada)
     for _ in range(2):
         farm.succeed(little_farm.worker, farm.claim_one(little_farm.worker))
@@ -63,7 +63,7 @@ def test_says_that_it_leaves_out_attempts_and_only_then(
     operations.cancel(farm.claim_one(little_farm.worker).id, by=None)
     client = browse(little_farm.oscar)
     assert "Only the newest" not in client.get("/timeline/").content.decode()
-    monkeypatch.setattr(timeline, "MOST", 2)
+    monkeypatch.setattr(workers, "MOST_DRAWN", 2)
     page = client.get("/timeline/?minutes=5").content.decode()
     assert "Only the newest" in page
     assert "success" in " ".join(_bars(page))
@@ -74,7 +74,7 @@ def test_reads_past_jobs_that_no_worker_ran(little_farm: Farm, browse: Browse, m
     farm.succeed(little_farm.worker, farm.claim_one(little_farm.worker))
     for job in jobs[1:]:
         operations.cancel(job.pk, by=None)
-    monkeypatch.setattr(timeline, "MOST", 2)
+    monkeypatch.setattr(workers, "MOST_DRAWN", 2)
     assert len(_bars(browse(little_farm.oscar).get("/timeline/").content.decode())) == 1
 
 

@@ -7,7 +7,7 @@ from django.db.models import F
 
 from jobs import operations
 from jobs.models import Worker
-from jobs.queries import reads, scaling
+from jobs.queries import gauges, reads
 from tests import farm
 from tests.jobs.labels import sample
 from tests.jobs.labels.sample import labelled
@@ -107,7 +107,7 @@ class TestQueues:
         sample.job({"vram": ">=16"})
         sample.job(prefers={"region": "home"})
         sample.job()
-        [queue] = scaling.queue_loads(queue="work")
+        [queue] = gauges.queue_loads(queue="work")
         assert queue.load.waiting == 3
 
     def test_are_not_alarming_for_preferences(self) -> None:
