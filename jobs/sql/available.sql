@@ -1,6 +1,7 @@
 -- For the notifier: per interest (queues, and whose jobs; owner null: everybody's) how many jobs could be claimed now, counted
 -- up to a limit, and in how many seconds the next becomes due, if that is within the horizon. The queue * is every queue.
--- Who failed a job is for the claim to see. `satisfies`: the requirements that the waiting worker's labels meet; where it
+-- Who failed a job is for the claim to see. Of a concurrency key of a queue no more count, in however many lanes, than it has
+-- room for. `satisfies`: the requirements that the waiting worker's labels meet; where it
 -- lacks what is preferred alone, what has been due for a head start is its (until).
 WITH interest AS MATERIALIZED (
     SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted, satisfies::integer[] AS satisfies
@@ -22,13 +23,19 @@ WITH interest AS MATERIALIZED (
          SELECT membership.group_id FROM auth_user_groups AS membership WHERE membership.user_id = polled.owner_id))
      AND (mark.required_id = 0 OR mark.required_id = ANY (polled.satisfies))
     GROUP BY polled.place, polled.name, mark.lane_id, mark.key_id
+), key AS MATERIALIZED (
+    SELECT place, name, key_id, array_agg(lane_id) AS lanes, array_agg(at) AS moments, array_agg(until) AS ends
+    FROM lane GROUP BY place, name, key_id
 ), due AS (
     SELECT polled.place, (
         SELECT count(*) FROM (
-            SELECT FROM lane CROSS JOIN LATERAL jobs_due(
-                lane.lane_id, lane.at, lane.until,
-                least(polled.room, CASE WHEN lane.key_id <> 0 THEN jobs_key_left(lane.key_id) END)) AS theirs
-            WHERE lane.place = polled.place AND lane.name = polled.name LIMIT polled.room) AS counted) AS jobs
+            SELECT FROM key
+            CROSS JOIN LATERAL (
+                SELECT least(polled.room, CASE WHEN key.key_id <> 0 THEN jobs_key_left(key.key_id) END) AS jobs OFFSET 0) AS room
+            CROSS JOIN LATERAL (
+                SELECT FROM unnest(key.lanes, key.moments, key.ends) AS lane (id, at, until)
+                CROSS JOIN LATERAL jobs_due(lane.id, lane.at, lane.until, room.jobs) LIMIT room.jobs) AS theirs
+            WHERE key.place = polled.place AND key.name = polled.name LIMIT polled.room) AS counted) AS jobs
     FROM polled
 ), later AS (
     SELECT lane.place, min(next.run_at + (statement_timestamp() - lane.until)) AS at

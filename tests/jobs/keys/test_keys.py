@@ -211,6 +211,17 @@ def test_an_autoscaler_is_asked_for_as_many_as_a_key_has_room_for_in_however_man
     assert (queue.load.waiting, queue.load.running) == (6, 1)
 
 
+def test_no_more_workers_are_woken_than_a_key_has_room_for_in_however_many_lanes(worker: Worker) -> None:
+    for priority in range(5):
+        submit(*"aab", priority=priority)
+    interest = reads.Interest(queues=("work",))
+    [claimable] = reads.claimable([(interest, 9)], horizon_s=5.0)
+    assert claimable.jobs == 2 + 2
+    operations.claim(worker, limit=1)
+    [claimable] = reads.claimable([(interest, 9)], horizon_s=5.0)
+    assert claimable.jobs == 3
+
+
 def test_what_waits_for_keys_is_counted_no_further_than_is_asked_for(worker: Worker) -> None:
     """As by the metrics, which ask for one of each queue."""
     submit(*(f"tenant {n}" for n in range(200)))
