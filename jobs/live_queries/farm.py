@@ -132,8 +132,8 @@ def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
     rows = fleet.queue_rows(viewer=whose, name=queue) if queue else []
     if not rows:
         return None
-    waiting = reads.waiting_queues() if rows[0].is_stuck and whose == EVERYBODY else []
-    unserved = [reads.unserved(row) for row in waiting if row.name == queue and not row.served]
+    waiting = reads.waiting_queues(queue) if rows[0].is_stuck and whose == EVERYBODY else []
+    unserved = [reads.unserved(row) for row in waiting if not row.served]
     return {"queue": rows[0], "unserved": unserved[0] if unserved else None}
 
 

@@ -232,11 +232,11 @@ def stopped(leases: Sequence[tuple[int, Lease]]) -> list[int]:
     return [job_id for job_id, lease in leases if fences.get(job_id) != lease.fence]
 
 
-def waiting_queues() -> list[statements.Row]:
-    """Queues in which a due job waits: rows of `name`, `paused`, `workers` (live ones that serve it), `served` (there
-    is one), `out_of_scope` (there is one, and a job waits that none of them may take), `lacking` (there is one, and
-    this is required of labels by a job that waits, and none of them has it; else null)."""
-    return statements.load("jobs", "unserved").run({"alive_s": settings.JOBFARM["WORKER_ALIVE_S"]})
+def waiting_queues(queue: str = "") -> list[statements.Row]:
+    """Queues in which a due job waits, or this one whatever waits there: rows of `name`, `paused`, `workers` (live ones
+    that serve it), `served` (there is one), `out_of_scope` (there is one, and a due job waits that none of them may
+    take), `lacking` (there is one, and this is required of labels by a due job, and none of them has it; else null)."""
+    return statements.load("jobs", "unserved").run({"alive_s": settings.JOBFARM["WORKER_ALIVE_S"], "queue": queue})
 
 
 def unserved(queue: statements.Row) -> Unserved:

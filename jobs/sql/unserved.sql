@@ -1,6 +1,6 @@
--- For the doctor: queues in which a due job waits, whether they are paused, how many live workers serve them, and (where
--- none does: which are live and drained, and which of all was heard of last), and whether a job waits that none of those
--- workers may take: nobody of its scope (out_of_scope), or nobody with what it requires of labels (lacking).
+-- For the doctor queues in which a due job waits, for a queue's page that one: whether they are paused, how many live workers
+-- serve them, and (where none does: which are live and drained, and which of all was heard of last), and whether a due job waits
+-- that none of those workers may take: nobody of its scope (out_of_scope), or nobody with what it requires of labels (lacking).
 -- Lanes say what is required and, in queues that keep owners apart, whose the jobs are; elsewhere no live worker is bound
 -- to a member's jobs. Of each lane one due job is looked for: a mark may lag. Of one that all owners share still, where
 -- the queue keeps them apart by now (part.sql), the first thousand say whose they are.
@@ -12,16 +12,19 @@ WITH due AS MATERIALIZED (
     FROM (
         SELECT DISTINCT ON (mark.lane_id) mark.*, queue.by_owner AND NOT one.is_apart AS is_shared
         FROM jobs_mark AS mark JOIN jobs_lane AS one ON one.id = mark.lane_id JOIN jobs_queue AS queue ON queue.name = mark.queue
-        WHERE mark.at <= statement_timestamp() ORDER BY mark.lane_id, mark.at, mark.id) AS awake
+        WHERE mark.at <= statement_timestamp() AND %(queue)s::text IN ('', mark.queue)
+        ORDER BY mark.lane_id, mark.at, mark.id) AS awake
     CROSS JOIN LATERAL jobs_due(
         awake.lane_id, awake.at, statement_timestamp(), CASE WHEN awake.is_shared THEN 1000 ELSE 1 END) AS head
+), asked AS MATERIALIZED (
+    SELECT queue AS name FROM due UNION SELECT %(queue)s::text WHERE %(queue)s::text <> ''
 ), worker AS MATERIALIZED (
     SELECT * FROM jobs_live_workers(%(alive_s)s::float8) AS live
 ), serving AS MATERIALIZED (
     SELECT queue.name AS queue, worker.* FROM jobs_queue AS queue JOIN worker
       ON ARRAY[queue.name, '*']::varchar[] && (worker.queues || worker.steals)
      AND (worker.polled IS NULL OR worker.polled && ARRAY[queue.name, '*']::varchar[])
-    WHERE queue.name IN (SELECT due.queue FROM due)
+    WHERE queue.name IN (SELECT asked.name FROM asked)
 ), judged AS (
     SELECT due.queue, due.requirement_id,
            bool_or(coalesce(serving.owner_id IS NULL OR serving.owner_id = due.owner_id OR due.group_id = ANY (serving.groups),
@@ -47,5 +50,5 @@ LEFT JOIN LATERAL (
       AND worker.last_seen_at <= statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
       AND (queue.name = ANY (worker.queues) OR worker.steals && ARRAY[queue.name, '*']::varchar[])
     ORDER BY worker.last_seen_at DESC, worker.id LIMIT 1) AS last ON true
-WHERE queue.name IN (SELECT due.queue FROM due)
+WHERE queue.name IN (SELECT asked.name FROM asked)
 ORDER BY queue.name

@@ -59,6 +59,18 @@ class TestWhoIsNamed:
         assert doctor == f"Jobs are pending. {why}"
         assert why in strip_tags(_page_of_queue())
 
+    def test_is_the_drained_worker_on_the_page_of_a_queue_whose_jobs_are_due_later(self) -> None:
+        farm.kind()
+        worker = farm.worker("gpu-1")
+        [job] = farm.submit(1, run_at=farm.now() + timedelta(hours=1))
+        operations.drain(worker)
+        [_, why] = reads.why_not_running(job.pk)
+        assert why.code == "all_drained"
+        page = _page_of_queue()
+        assert why.sentence in page
+        assert f'<a href="/workers/{worker.pk}/">Undrain gpu-1</a>' in page
+        assert list(job_health.queues()) == []  # nothing is late
+
     def test_is_nobody_whom_the_jobs_owner_may_not_know(self, job: Job) -> None:
         theirs = farm.worker("theirs", owner=farm.user("bob"))
         Worker.objects.filter(pk=theirs.pk).update(last_seen_at=F("last_seen_at") - timedelta(hours=1))
