@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from core.values import dumps
+from jobs.domain.files import SHOWN
 from jobs.errors import InvalidJson, PayloadTooLarge
 
-PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-SOUNDS = (".mp3", ".ogg", ".oga", ".opus", ".wav", ".m4a", ".flac")
-FILMS = (".mp4", ".webm", ".ogv")
+PICTURES, SOUNDS, FILMS = (
+    tuple(ending for ending, media_type in SHOWN.items() if media_type.startswith(kind))
+    for kind in ("image/", "audio/", "video/")
+)
 TEXTS = (".txt", ".md", ".log", ".csv", ".tsv", ".json", ".jsonl", ".yaml", ".yml", ".srt", ".vtt")
 ABOUT = ("prompt", "title", "name", "url", "text")  # what a job is about, by the first of these keys
 PREVIEW = "preview."  # how a worker names what only shows how far it is

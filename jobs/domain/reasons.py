@@ -105,7 +105,8 @@ def explain(facts: Facts) -> list[Reason]:
     if facts.status is not Status.PENDING:
         return [_not_waiting(facts)]
     if facts.expired:
-        return [_expired(facts)]
+        sentence = f"It has expired{_until(facts.expires_at)} and is about to end as timed out."
+        return [_reason(facts, "expired", sentence, expires_at=facts.expires_at)]
     reasons = [*_limit(facts), *_hold(facts), *_due(facts), *_owner(facts), *_queue(facts), *_key(facts)]
     reasons += _workers(facts)
     return [*_unconfirmed(facts), *(reasons or [_next(facts)]), *_aged(facts), *_expires(facts)]
@@ -139,11 +140,6 @@ def _not_waiting(facts: Facts) -> Reason:
         sentence = f"It was canceled with job {facts.parent}, which submitted it."
     is_over = facts.status in ENDED
     return Reason(code="not_waiting", sentence=sentence, remedies=(RETRY,) if is_over else (CANCEL,))
-
-
-def _expired(facts: Facts) -> Reason:
-    sentence = f"It has expired{_until(facts.expires_at)} and is about to end as timed out."
-    return _reason(facts, "expired", sentence, expires_at=facts.expires_at)
 
 
 def _until(moment: datetime | None) -> str:
@@ -248,7 +244,9 @@ def _workers(facts: Facts) -> list[Reason]:
         sentence = f"The live workers of the queue {queue} serve other people's jobs only."
         return [_reason(facts, "out_of_scope", sentence, others=facts.servers)]
     if not facts.workers:
-        return [_no_label(facts) if facts.lacking else _asks_elsewhere(facts)]
+        sentence = f"The live workers that may serve the queue {queue} ask for other queues only."
+        not_asked = _reason(facts, "not_asked", sentence, workers=facts.in_scope)
+        return [_no_label(facts) if facts.lacking else not_asked]
     if facts.excluded_alive == facts.workers:
         sentence = "Every live worker that could take it has failed it already; soon one of them may try again."
         return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.excluded_until)]
@@ -290,11 +288,6 @@ def _expires(facts: Facts) -> Iterator[Reason]:
         when = f"in {duration(facts.expires_in_s)} ({moment})" if is_near else f"on {moment}"
         sentence = f"It expires {when} if no worker has begun it by then."
         yield _reason(facts, "expires", sentence, expires_at=facts.expires_at, seconds=facts.expires_in_s)
-
-
-def _asks_elsewhere(facts: Facts) -> Reason:
-    sentence = f"The live workers that may serve the queue {facts.queue} ask for other queues only."
-    return _reason(facts, "not_asked", sentence, workers=facts.in_scope)
 
 
 def _no_label(facts: Facts) -> Reason:

@@ -37,22 +37,16 @@ def _wanted_runs(load: Load, *, drain_s: float) -> int:
 
     What drained workers run is no work for the others, and they are no workers for what waits."""
     if load.draining:
-        return load.draining + _wanted_runs(_without_drained(load), drain_s=drain_s)
+        ceiling = None if load.ceiling is None else max(load.ceiling - load.draining, 0)
+        others = replace(load, running=load.running - load.draining, draining=0, ceiling=ceiling)
+        return load.draining + _wanted_runs(others, drain_s=drain_s)
     if load.is_paused or load.waiting + load.running == 0:
         return load.running
-    wanted = math.ceil(_steady(load) + _backlog(load, drain_s=drain_s) - 1e-9)  # 1e-9: of adding, no run
+    # Little's law: as many run on average as arrive within the length of a run.
+    steady = load.arrivals_per_s * (load.mean_run_s or 0.0)
+    wanted = math.ceil(steady + _backlog(load, drain_s=drain_s) - 1e-9)  # 1e-9: of adding, no run
     allowed = max(wanted, 1) if load.ceiling is None else min(max(wanted, 1), load.ceiling)
     return max(load.running, allowed)
-
-
-def _without_drained(load: Load) -> Load:
-    ceiling = None if load.ceiling is None else max(load.ceiling - load.draining, 0)
-    return replace(load, running=load.running - load.draining, draining=0, ceiling=ceiling)
-
-
-def _steady(load: Load) -> float:
-    """Little's law: as many run on average as arrive within the length of a run."""
-    return load.arrivals_per_s * (load.mean_run_s or 0.0)
 
 
 def _backlog(load: Load, *, drain_s: float) -> float:

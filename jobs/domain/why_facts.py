@@ -105,7 +105,7 @@ class Facts:
     paused_at: datetime | None
     paused_by: str | None
     ceiling: int | None
-    running: tuple[int, ...]
+    running: Sequence[int]
     servers: int
     in_scope: int
     workers: int
@@ -125,8 +125,8 @@ class Facts:
     key_bound: int | None = None
     key_paused_at: datetime | None = None
     key_paused_by: str | None = None
-    key_running: tuple[int, ...] = ()
-    first: tuple[str, ...] = ()
+    key_running: Sequence[int] = ()
+    first: Sequence[str] = ()
     limit: str | None = None
     limit_until: datetime | None = None
     limit_in_s: float = 0.0
@@ -144,7 +144,7 @@ class Facts:
     preferred_worker: str | None = None
     hold: Hold | None = None
     behind: int | None = None
-    after: tuple[int, ...] = ()
+    after: Sequence[int] = ()
     after_count: int | None = None
     canceled_for: int | None = None
     parent: int | None = None

@@ -20,7 +20,7 @@ from jobs.models import Attempt, Job, OutputChunk, ResultFile, Stage, Suspension
 from jobs.protocol import jobs as protocol
 from jobs.queries import flows, pages, reads, reports, waits as queries
 from live.registry import Item, Viewer, live_query, live_stream
-from postgres import clock
+from postgres import clock, statements
 
 MOST_AFTER: Final = 5
 _CURSOR = re.compile(r"([0-9]{1,18}):(-?[0-9]{1,9})")
@@ -80,7 +80,7 @@ def job_text(after: str | None, limit: int, *, job_id: int) -> list[Item]:
     return [outputs.item(chunk.attempt, chunk.seq, text) for chunk, text in zip(chunks, added, strict=True)]
 
 
-def _pieces(after: str | None, limit: int, job_id: int) -> list[reports.Piece]:
+def _pieces(after: str | None, limit: int, job_id: int) -> list[statements.Row]:
     if after is None:
         fence = reports.fence_to_read(job_id)
         start = None if fence is None else (fence, -1)

@@ -115,7 +115,8 @@ def failed(*, viewer: int, filters: Filters, limit: int) -> list[Job]:
 def _matching(viewer: int, filters: Filters) -> tuple[QuerySet[Any], int]:
     """The ids of the newest MOST_COUNTED and one that match, and the id up to which none was read (0: all were)."""
     arms, floor = _scanned(viewer, filters)
-    first, *rest = [_ids(arm & Q(pk__gt=floor)) for arm in arms]
+    jobs = [Job.objects.filter(arm & Q(pk__gt=floor)).order_by("-pk") for arm in arms]
+    first, *rest = [those.values_list("pk", flat=True)[: MOST_COUNTED + 1] for those in jobs]
     return first.union(*rest) if rest else first, floor
 
 
@@ -134,10 +135,6 @@ def _scanned(
         floor = _floor(arms, filters) if _may_pass_by_many(viewer, filters) else 0
     where = narrowed(filters, within=below & Q(pk__gte=floor))
     return [arm & where for arm in arms], floor
-
-
-def _ids(where: Q) -> QuerySet[Any]:
-    return Job.objects.filter(where).order_by("-pk").values_list("pk", flat=True)[: MOST_COUNTED + 1]
 
 
 def newest(arms: Sequence[Q], *, limit: int) -> list[Job]:
@@ -308,10 +305,6 @@ def _of_group(name: str) -> Q:
     return Q(group_id=Group.objects.filter(name=name).values_list("pk", flat=True).first() or _NOBODY)
 
 
-def _of_flow(text: str) -> Q:
-    return Q(flow_id=next(iter(ids_of(text)), _NOBODY))
-
-
 def _of_worker(name: str, within: Q) -> Q:
     # EXISTS: whether it is looked up for each job, or all of them are read at once, is the planner's choice.
     theirs = (rows.objects.filter(within, pk=OuterRef("pk"), worker_name=name) for rows in (Live, Outcome))
@@ -369,8 +362,8 @@ _CONDITIONS: Final[dict[str, Callable[[str], Q]]] = {
     "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "due": _due,
     "since": partial(_submitted, "gte"), "until": partial(_submitted, "lt"),
     "status": with_status, "worker": lambda name: Q(live__worker_name=name) | Q(outcome__worker_name=name),
-    "text": _fits, "flow": _of_flow, "ids": lambda text: Q(pk__in=ids_of(text)),
-    "tag": lambda text: Q(tags__contains=words(text)),
+    "text": _fits, "flow": lambda text: Q(flow_id=next(iter(ids_of(text)), _NOBODY)),
+    "ids": lambda text: Q(pk__in=ids_of(text)), "tag": lambda text: Q(tags__contains=words(text)),
 }  # fmt: skip
 
 

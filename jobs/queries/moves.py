@@ -249,13 +249,14 @@ def absence() -> dict[str, float]:
 
 def settle(settlements: Sequence[Settlement]) -> list[Row]:
     """Apply settlements to running jobs, in one statement. Returns the rows that moved."""
+    # `avoid` as texts: the elements of PostgreSQL's own arrays cannot be of different lengths.
     same = ("fence", "failures", "error", "result", "releases", "unconfirmed", "run_at")
     return statements.load("jobs", "settle").run(
         {
             "job": [s.job_id for s in settlements],
             "status": [s.status.value for s in settlements],
             "delay_s": [float(s.delay_s) for s in settlements],
-            "avoid": [_array(s.avoid) for s in settlements],
+            "avoid": [arrays.plain(s.avoid) for s in settlements],
             "outcome": [s.outcome and s.outcome.value for s in settlements],
             **{name: [getattr(s, name) for s in settlements] for name in same},
         }
@@ -271,7 +272,7 @@ def jobs_others_could_take(jobs: Sequence[tuple[Row, Sequence[int]]]) -> set[int
             "owner": [row.owner_id for row, _ in jobs],
             "group": [row.group_id for row, _ in jobs],
             "requirement": [row.requirement_id for row, _ in jobs],
-            "avoid": [_array(avoid) for _, avoid in jobs],
+            "avoid": [arrays.plain(avoid) for _, avoid in jobs],
             "alive_s": settings.JOBFARM["WORKER_ALIVE_S"],
         }
     )
@@ -343,11 +344,6 @@ def _claimed_before(worker: Worker, request: UUID) -> statements.Call:
     confirm_s = settings.JOBFARM["HEARTBEAT_S"]
     params = {"worker": worker.pk, "request": request, "confirm_s": confirm_s, "results_bytes": RESULTS_BYTES}
     return statements.load("jobs", "claimed_before"), params
-
-
-def _array(numbers: Sequence[int]) -> str:
-    """As an element of an array: PostgreSQL's own cannot be of different lengths."""
-    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def _leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from jobs.domain.states import Status
 from jobs.domain.why_facts import NAMED, Facts, Named, Turn, Unserved
 from jobs.errors import NotAllowed, NotFound
 from jobs.queries import moves, requirements
-from postgres import statements
+from postgres import arrays, statements
 
 AnyUser = User | AnonymousUser | AbstractBaseUser
 BIGGEST_ID = 2**63 - 1
@@ -217,7 +217,7 @@ def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) ->
             "queues": [",".join(interest.queues) for interest, _ in interests],
             "owner": [interest.owner_id for interest, _ in interests],
             "wanted": [wanted for _, wanted in interests],
-            "satisfies": ["{" + ",".join(map(str, interest.satisfies)) + "}" for interest, _ in interests],
+            "satisfies": [arrays.plain(interest.satisfies) for interest, _ in interests],
             "horizon_s": horizon_s,
             **moves.taking(),
         }
@@ -301,13 +301,8 @@ def _facts(row: statements.Row, *, job_id: int, lacking: Mapping[str, labels.Val
         "status": Status(row.status),
         "hold": registry.hold(job_id, is_metered=is_held),
         "limit": known.pop("limit_name"),
-        "limit_in_s": row.limit_in_s or 0.0,
         "head_start_in_s": row.head_start_in_s or 0.0,
-        "running": tuple(row.running),
-        "key_running": tuple(row.key_running),
         "drained": tuple(map(Named, drained_ids, row.drained)),
-        "first": tuple(row.first),
-        "after": tuple(row.after),
         "turn": _turn(job_id) if is_fair else None,
         "ahead_limit": AHEAD_LIMIT,
     }

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from django.db.models import Count, Q, QuerySet, Sum
 
@@ -16,7 +16,6 @@ from jobs.domain import outputs
 from jobs.domain.kinds import MOST_REDACTED_BYTES
 from jobs.domain.states import Status
 from jobs.models import Attempt, Checkpoint, Job, Outcome, OutputChunk, ResultFile, Upload
-from postgres import statements
 from postgres.statements import Row, load
 
 _OF_JOB: Final = re.compile(r"jobs/([0-9]{1,18})/")
@@ -34,12 +33,6 @@ class FilesUsed:
     bytes_of_job: int
     files_replaced: int
     bytes_replaced: int
-
-
-class Piece(NamedTuple):
-    attempt: int
-    seq: int
-    text: str
 
 
 NOTHING: Final = FilesUsed(files=0, bytes=0, files_of_job=0, bytes_of_job=0, files_replaced=0, bytes_replaced=0)
@@ -64,13 +57,13 @@ def owner_of(job_id: int) -> int | None:
 
 def status(job_id: int) -> dict[str, Any] | None:
     """`outputs.job_status`; None for a job that is gone."""
-    return next(starmap(outputs.job_status, statements.load("jobs", "status").run({"job": job_id})), None)
+    return next(starmap(outputs.job_status, load("jobs", "status").run({"job": job_id})), None)
 
 
-def output_after(job_id: int, attempt: int, seq: int, *, most: int) -> list[Piece]:
-    """The pieces of output behind this one, `most` of them at most."""
+def output_after(job_id: int, attempt: int, seq: int, *, most: int) -> list[Row]:
+    """The pieces of output behind this one, `most` of them at most: rows of `attempt`, `seq` and `text`."""
     params = {"job": job_id, "attempt": attempt, "seq": seq, "most": most}
-    return [Piece(*row) for row in statements.load("jobs", "output_after").run(params)]
+    return load("jobs", "output_after").run(params)
 
 
 def fences_that_wrote(job_id: int, fences: Iterable[int]) -> set[int]:

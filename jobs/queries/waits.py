@@ -25,7 +25,8 @@ def forget(job_id: int) -> None:
 
 def keep(job_id: int, wait: Wait) -> bool:
     """Write down what it waits for; whether that is a signal which has come already, and is taken."""
-    kept = _untaken(job_id, wait.signal).first() or _untaken_keyed(job_id, wait) if wait.signal else None
+    own = Signal.objects.filter(job_id=job_id, name=wait.signal, taken_at=None).order_by("pk")
+    kept = own.first() or _untaken_keyed(job_id, wait) if wait.signal else None
     schema = None if wait.schema is None else json.dumps(wait.schema)
     until = None if wait.timeout_s is None or kept else Now() + timedelta(seconds=wait.timeout_s)
     named = {"signal": wait.signal or "", "signal_key": wait.signal_key or ""}
@@ -54,7 +55,8 @@ def new_signals() -> list[int]:
 def lock_reached(signal: int, limit: int, but_for: Sequence[int] = ()) -> list[statements.Row]:
     """Lock jobs that wait for this new signal, except these ids: rows of `id`, `kind`, `queue`, `owner_id`, and of the
     signal its `signal_id`, `name`, `signal_key` and `data`."""
-    _lock_key_of(signal)
+    for name, signal_key in Signal.objects.filter(pk=signal).values_list("name", "signal_key"):
+        lock_key(name, signal_key)
     params = {"signal": signal, "limit": limit, "but_for": list(but_for), "behind": BEHIND}
     return statements.load("jobs", "lock_reached").run(params)
 
@@ -145,17 +147,8 @@ def _copy(job_id: int, signal: Any, *, of: int, owner_id: int | None) -> Signal:
     )
 
 
-def _lock_key_of(signal: int) -> None:
-    for name, signal_key in Signal.objects.filter(pk=signal).values_list("name", "signal_key"):
-        lock_key(name, signal_key)
-
-
 def lock_key(name: str, signal_key: str) -> None:
     """Of those who send for a key and those who begin to wait for it one goes after the other: a second statement sees
     what the first one committed."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_LOCKS, f"{name} {signal_key}"])
-
-
-def _untaken(job_id: int, name: str | None) -> Any:
-    return Signal.objects.filter(job_id=job_id, name=name, taken_at=None).order_by("pk")
