@@ -101,8 +101,8 @@ def spans(lower: Sequence[float | None], upper: Sequence[float | None]) -> Range
     step = math.ceil(decades / _DECADES[1])
     count = max(math.ceil(decades / step), _DECADES[0])
     powers = tuple(10.0 ** (first + step * at) for at in range(count, -1, -1))
-    scale = _Log(low=powers[-1], high=powers[0])
-    return Range(ticks=powers, grid=_grid(len(powers)), lower=scale.path(lower), upper=scale.path(upper))
+    below, above = (_curve(values, low=powers[-1], high=powers[0]) for values in (lower, upper))
+    return Range(ticks=powers, grid=_grid(len(powers)), lower=below, upper=above)
 
 
 def nice(number: float) -> int:
@@ -162,30 +162,22 @@ def _grid(lines: int) -> str:
     return "".join(f"M0 {_n(SIDE * at / (lines - 1))}H{_n(SIDE)}" for at in range(lines))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Log:
-    low: float
-    high: float
-
-    def path(self, values: Sequence[float | None]) -> str:
-        """A line through the middles of the steps, begun anew after each gap; what stands alone is a dash."""
-        width = SIDE / max(len(values), 1)
-        parts: list[str] = []
-        for i, seconds in enumerate(values):
-            if seconds is None:
-                continue
-            x, y = (i + 0.5) * width, _n(SIDE - self._share(seconds) * SIDE)
-            follows = i > 0 and values[i - 1] is not None
-            is_alone = not follows and (i + 1 == len(values) or values[i + 1] is None)
-            if is_alone:
-                parts.append(f"M{_n(x - width / 2)} {y}h{_n(width)}")
-            else:
-                parts.append(f"{'L' if follows else 'M'}{_n(x)} {y}")
-        return "".join(parts)
-
-    def _share(self, seconds: float) -> float:
-        share = math.log(max(seconds, self.low) / self.low) / math.log(self.high / self.low)
-        return min(max(share, 0.0), 1.0)
+def _curve(values: Sequence[float | None], *, low: float, high: float) -> str:
+    """A line through the middles of the steps, begun anew after each gap; what stands alone is a dash."""
+    width = SIDE / max(len(values), 1)
+    parts: list[str] = []
+    for i, seconds in enumerate(values):
+        if seconds is None:
+            continue
+        share = math.log(max(seconds, low) / low) / math.log(high / low)
+        x, y = (i + 0.5) * width, _n(SIDE - min(max(share, 0.0), 1.0) * SIDE)
+        follows = i > 0 and values[i - 1] is not None
+        is_alone = not follows and (i + 1 == len(values) or values[i + 1] is None)
+        if is_alone:
+            parts.append(f"M{_n(x - width / 2)} {y}h{_n(width)}")
+        else:
+            parts.append(f"{'L' if follows else 'M'}{_n(x)} {y}")
+    return "".join(parts)
 
 
 def _n(number: float) -> str:

@@ -232,7 +232,7 @@ def failures(*, viewer: int, age: str) -> Failures:
     since = clock.now() - AGES[age]
     statuses = (Status.FAILED, Status.TIMED_OUT, Status.PENDING)  # which failed, and is to be tried again
     every = [Filters(status=status, since=since.isoformat()) for status in statuses]
-    read = [lists.failed(viewer=viewer, filters=filters, limit=MOST_FAILURES + 1) for filters in every]
+    read: list[list[Any]] = [lists.failed(viewer=viewer, filters=filters, limit=MOST_FAILURES + 1) for filters in every]
     retries = lists.retries_of(job.pk for job in chain.from_iterable(read))
     grouped: dict[str, list[Any]] = {}
     for job in chain.from_iterable(read):
