@@ -18,7 +18,7 @@ from jobs import http, operations
 from jobs.api import at_once
 from jobs.domain.filters import Filters
 from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
-from jobs.domain.tags import MOST_TAGGED
+from jobs.domain.records import MOST_TAGGED
 from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
 from jobs.models import Job
 from jobs.operations.idempotency import Answer, Submit

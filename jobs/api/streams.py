@@ -13,7 +13,7 @@ from jobs import http, operations
 from jobs.api.clients import OPERATE, VIEW
 from jobs.domain.changes import EVERYBODY, Wanted
 from jobs.domain.filters import ids_of
-from jobs.domain.tags import MOST_TAGS, is_list
+from jobs.domain.records import MOST_TAGS, is_tags
 from jobs.errors import InvalidValue, NotFound
 from jobs.protocol import clients
 from jobs.queries import bulks, reads
@@ -75,7 +75,7 @@ def events_that_match(
     first event is `reset`: list the jobs anew (`GET /api/v1/jobs`); what happens from then on follows.
     """
     http.refuse_unknown_parameters(request, ["tag", "kind", "owner", "flow", http.ViewKey.param_name])
-    if tag and not is_list(tag):
+    if tag and not is_tags(tag):
         raise InvalidValue(field="tag", why=f"up to {MOST_TAGS} tags with commas between them")
     wanted = _wanted(request, tag=tag, kind=kind, owner=owner, flow=flow)
     followed = http.FollowedMany(wanted=wanted, user_id=caller(request).pk, expires_at=_end(request))

@@ -1,12 +1,13 @@
 """A new job on its way to the statement that stores it.
 
-What its numbers, its key and its moments may be; which gives way of two with one unique_key, and when the one that
-stays runs; and when jobs may start that reserved tokens of a limit together.
+What its numbers, its key, its moments and its tags may be; which gives way of two with one unique_key, and when the one
+that stays runs; and when jobs may start that reserved tokens of a limit together.
 """
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -14,6 +15,7 @@ from typing import Any, Final, NamedTuple, Self
 from uuid import UUID
 
 from core.large_json import Path
+from core.values import words
 from jobs.domain.flows import Condition
 from jobs.domain.labels import Requirement
 from jobs.errors import InvalidValue
@@ -28,6 +30,12 @@ OF_LIVE: Final = (
 )  # fmt: skip
 JITTER_SHARE = 0.1  # of the wait, so that those who waited do not all start in the same millisecond
 JITTER_MOST_S = 5.0
+MOST_TAGS: Final = 10  # of a job
+LONGEST_TAG: Final = 64
+MOST_TAGGED: Final = 5_000  # jobs of a tag, the newest, among which one page chooses
+# Letters and digits of any language and a few signs; no comma, which stands between tags, and nothing that an address,
+# a header or an array of PostgreSQL writes in another way.
+TAG: Final = re.compile(rf"[\w.:/@+#=-]{{1,{LONGEST_TAG}}}")
 
 
 class OnConflict(StrEnum):
@@ -219,3 +227,22 @@ def _between_s(config: Config, low: float, high: float) -> float:
     if isinstance(config, FixedWindow):
         return (math.ceil(-low / config.rate) - math.ceil(-high / config.rate)) * period_s
     return (high - low) * period_s / config.rate
+
+
+def checked_tags(tags: Iterable[Any]) -> tuple[str, ...]:
+    """The tags, each once, in their order. Raises InvalidValue."""
+    named = tuple(dict.fromkeys(tags))
+    if len(named) > MOST_TAGS:
+        raise InvalidValue(field="tags", why=f"at most {MOST_TAGS}, got {len(named)}")
+    for tag in named:
+        if not isinstance(tag, str) or not TAG.fullmatch(tag):
+            raise InvalidValue(
+                field="tags", why=f"1 to {LONGEST_TAG} letters, digits or . : / @ + # = _ - each, got {tag!r}"
+            )
+    return named
+
+
+def is_tags(text: str) -> bool:
+    """Whether this text names tags that a job may have."""
+    tags = words(text)
+    return 1 <= len(tags) <= MOST_TAGS and all(TAG.fullmatch(tag) for tag in tags)

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 
 from core.large_json import Path
 from jobs import registry
-from jobs.domain import files, flows, labels, payloads, records, tags
+from jobs.domain import files, flows, labels, payloads, records
 from jobs.domain.kinds import Kind
 from jobs.domain.records import JobRecord, KeyScope
 from jobs.errors import InvalidValue, JobsError, NotAMember, UnknownQueue
@@ -171,7 +171,7 @@ def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
     if named := new.get("files"):
         values["files"] = files.references(named, parts=len(new.get("places") or ()))
     if words := new.get("tags"):
-        values["tags"] = arrays.literal(tags.checked(words))
+        values["tags"] = arrays.literal(records.checked_tags(words))
     if kind.requires or new.get("requires") or new.get("prefers") or new.get("prefers_worker"):
         values |= _wanted(new, kind)
     limit_bytes: int = settings.JOBFARM["PAYLOAD_BYTES"]

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 
 from core import audit
 from core.refusal import existing
-from jobs.domain import tags
+from jobs.domain import records
 from jobs.domain.quotas import Quota
 from jobs.errors import InvalidViewToken, NotFound
 from jobs.models import ViewToken
@@ -32,7 +32,7 @@ def create_view_token(
     if job_id is not None:
         reads.operable(job_id, by=by)
     if tag is not None:
-        tags.checked([tag])
+        records.checked_tags([tag])
     used = ViewToken.objects.filter(by=by, expires_at__gt=now).count()
     quotas.refuse_first([(Quota(resource="view tokens", of="owner", quota=MOST, used=used), 1)])
     key = PREFIX + secrets.token_urlsafe(32)

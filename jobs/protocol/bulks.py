@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from core.values import BIGINT, Body, Moment, Text, Whole
 from jobs import models
-from jobs.domain import tags
+from jobs.domain import records
 from jobs.domain.bulks import BulkAction, Phase
 from jobs.domain.filters import DESCRIBED, Filter, Filters
 from jobs.protocol.jobs import JobId
@@ -25,8 +25,8 @@ _ABOUT: Final = {
 
 
 def _tags(text: str) -> str:
-    if not tags.is_list(text):
-        raise ValueError(f"up to {tags.MOST_TAGS} tags with commas between them")
+    if not records.is_tags(text):
+        raise ValueError(f"up to {records.MOST_TAGS} tags with commas between them")
     return text
 
 

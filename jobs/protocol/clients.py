@@ -13,9 +13,8 @@ from jobs.domain.files import MOST_INPUTS
 from jobs.domain.filters import DESCRIBED
 from jobs.domain.flows import LONGEST_NAME, MOST_INTO, Condition
 from jobs.domain.labels import MOST_CHOICES, MOST_CONDITIONS
-from jobs.domain.records import OnConflict
+from jobs.domain.records import LONGEST_TAG, MOST_TAGS, OnConflict
 from jobs.domain.states import Status
-from jobs.domain.tags import LONGEST_TAG, MOST_TAGS
 from jobs.protocol.jobs import Job, JobId, JobInList, RequestId
 
 MOST_SUBMITTED = 1000

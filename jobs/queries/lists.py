@@ -24,8 +24,8 @@ from django.db.models.lookups import GreaterThan, IsNull, LessThanOrEqual
 from core.values import moment, words
 from jobs.domain import payloads, reasons
 from jobs.domain.filters import DESCRIBED, Filters, ids_of, is_whole, terms
+from jobs.domain.records import MOST_TAGGED
 from jobs.domain.states import ENDED, LIVE, Status
-from jobs.domain.tags import MOST_TAGGED
 from jobs.models import LIVING, WAITING, Attempt, Job, Live, Outcome, SavedFilter, Tag, with_status
 from jobs.queries import rollups
 from jobs.queries.reads import BIGGEST_ID

@@ -13,8 +13,8 @@ from django.db.models import Count, F, Min, QuerySet, Sum
 from django.db.models.functions import Now
 
 from jobs.domain import charts, rollups
+from jobs.domain.records import MOST_TAGGED
 from jobs.domain.rollups import History, Part, Period, Point
-from jobs.domain.tags import MOST_TAGGED
 from jobs.models import Attempt, HealthScore, Job, Live, Outcome, Queue, Rollup, RollupWatermark, Tag
 from postgres import clock, statements
 

@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 from core import people
 from core.pages import export as file_of
 from core.values import moment, row_id
-from jobs.domain import tags
+from jobs.domain import records
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import DESCRIBED, Filter, Filters, ids_of
 from jobs.models import Job
@@ -193,7 +193,7 @@ def _field(described: Filter) -> forms.Field:
             return _text(lambda text: moment(text) is not None, message, widget=widget, **common)
         case "tags":
             message = "Enter up to 10 tags with commas between them, like nightly,tenant:7."
-            return _text(tags.is_list, message, max_length=described.longest, **common)
+            return _text(records.is_tags, message, max_length=described.longest, **common)
         case "ids":
             message = "Enter ids of jobs with commas between them, like 7,9."
             common |= {"widget": forms.HiddenInput, "max_length": described.longest}

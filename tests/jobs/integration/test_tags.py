@@ -9,7 +9,7 @@ from django.db import connection
 from hypothesis import given, strategies as st
 
 from jobs import operations
-from jobs.domain import tags
+from jobs.domain import records
 from jobs.domain.filters import Filters
 from jobs.errors import InvalidValue
 from jobs.models import Job, Tag
@@ -27,10 +27,14 @@ def _tagged(tag: str) -> list[int]:
     return [job.pk for job in lists.page(viewer=lists.EVERYBODY, filters=Filters(tag=tag)).jobs]
 
 
-@given(st.lists(st.text("aZ9ßж_.:/@+#=-", min_size=1, max_size=tags.LONGEST_TAG), min_size=1, max_size=tags.MOST_TAGS))
+@given(
+    st.lists(
+        st.text("aZ9ßж_.:/@+#=-", min_size=1, max_size=records.LONGEST_TAG), min_size=1, max_size=records.MOST_TAGS
+    )
+)
 def test_what_is_a_tag_is_found_in_a_text_of_tags(names: list[str]) -> None:
-    assert tags.checked(names) == tuple(dict.fromkeys(names))
-    assert tags.is_list(",".join(names))
+    assert records.checked_tags(names) == tuple(dict.fromkeys(names))
+    assert records.is_tags(",".join(names))
 
 
 @looped("wrong", [[""], ["a,b"], ["a b"], ["{a}"], ['"'], ["a" * 65], ["\x00"], [7], [f"t{n}" for n in range(11)]])
