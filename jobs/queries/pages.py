@@ -151,12 +151,6 @@ def files_by_attempt(job_id: int) -> dict[int, list[ResultFile]]:
     return by_attempt
 
 
-def file_names(job_id: int, *, attempt: int) -> list[str]:
-    """The names of the files that this attempt handed in, in the order of their coming."""
-    files = ResultFile.objects.filter(job_id=job_id, attempt=attempt).order_by("pk")
-    return list(files.values_list("name", flat=True)[:MOST_FILES])
-
-
 def file(job_id: int, *, name: str, attempt: int | None) -> ResultFile | None:
     """The file of this name that this attempt handed in; without an attempt, the latest that did."""
     if "\x00" in name:
@@ -188,8 +182,10 @@ def snapshot(job_id: int) -> JobSnapshot:
 
 
 def pictures(job_id: int, *, attempt: int) -> list[str]:
-    """The names of the pictures that this attempt handed in; previews only if there is nothing else."""
-    return payloads.pictures(file_names(job_id, attempt=attempt), has_ended=True)
+    """The names of the pictures that this attempt handed in, in the order of their coming; previews only if there is
+    nothing else."""
+    files = ResultFile.objects.filter(job_id=job_id, attempt=attempt).order_by("pk")
+    return payloads.pictures(files.values_list("name", flat=True)[:MOST_FILES], has_ended=True)
 
 
 def result_file(job_id: int, *, name: str, attempt: int) -> ResultFile:
