@@ -17,7 +17,7 @@ from jobs.domain.states import AttemptOutcome, Status
 from jobs.models import Checkpoint, Suspension, Worker
 from jobs.operations import hooks
 from jobs.operations.finish import decide, settle
-from jobs.queries import moves, reports, waits
+from jobs.queries import moves, waits
 from jobs.queries.moves import Settlement
 
 # PostgreSQL writes jsonb without a space around it, so what json.loads looks for is not there: a third of its time.
@@ -192,7 +192,7 @@ def _read_of(rows: Sequence[moves.Row], steps: Mapping[int, Sequence[Mapping[str
     return (
         {row.id: [_came_after(step) for step in steps[row.id]] for row in rows if row.id in steps},
         waits.of([row.id for row in rows if row.fence > 1]),
-        reports.checkpoints([row.id for row in rows if row.has_checkpoint]),
+        moves.checkpoints([row.id for row in rows if row.has_checkpoint]),
     )
 
 

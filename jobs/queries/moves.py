@@ -145,6 +145,11 @@ def keep_checkpoint(worker: Worker, job_id: int, lease: Lease, *, value: str | N
     return _known(worker, statements.load("jobs", "keep_checkpoint").run(held | more))
 
 
+def checkpoints(job_ids: Sequence[int]) -> dict[int, Checkpoint]:
+    """What those of these jobs that have kept something kept last, by id. Of no jobs nothing is read."""
+    return Checkpoint.objects.in_bulk(job_ids) if job_ids else {}
+
+
 def inherit_checkpoint(job_id: int, kept: Checkpoint) -> None:
     """Let a new job begin with what another one had kept."""
     Checkpoint.objects.create(
@@ -333,11 +338,13 @@ def _leased(claim: statements.Call, rows: list[Row]) -> list[Row]:
     What is picked of a fair queue may have come after the statement began, which then cannot lease it, and its lock
     kept others away. So where nothing was leased of what was picked the claim is made again.
     """
+    leased = [row for row in rows if row.id]
     for _ in range(CLAIMS):
-        if any(row.id for row in rows) or not any(row.was_picked for row in rows):
+        if leased or not (rows and rows[0].was_picked):  # each row says the same of that
             break
         [rows] = statements.together([claim])
-    return [row for row in rows if row.id]
+        leased = [row for row in rows if row.id]
+    return leased
 
 
 def _claimed_before(worker: Worker, request: UUID) -> statements.Call:
@@ -347,13 +354,9 @@ def _claimed_before(worker: Worker, request: UUID) -> statements.Call:
 
 
 def _leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[str, Any]:
-    return {
-        "worker": worker.pk,
-        "version": worker.version,
-        "job": arrays.plain(job_id for job_id, _ in leases),
-        "fence": arrays.plain(lease.fence for _, lease in leases),
-        "secret": arrays.plain(lease.secret for _, lease in leases),
-    }
+    columns = zip(*[(job_id, lease.fence, lease.secret) for job_id, lease in leases], strict=True)
+    jobs, fences, secrets = map(arrays.plain, columns if leases else ((), (), ()))
+    return {"worker": worker.pk, "version": worker.version, "job": jobs, "fence": fences, "secret": secrets}
 
 
 def analyze(tables: Sequence[str]) -> None:

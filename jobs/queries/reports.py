@@ -15,7 +15,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from jobs.domain import outputs
 from jobs.domain.kinds import MOST_REDACTED_BYTES
 from jobs.domain.states import Status
-from jobs.models import Attempt, Checkpoint, Job, Outcome, OutputChunk, ResultFile, Upload
+from jobs.models import Attempt, Job, Outcome, OutputChunk, ResultFile, Upload
 from postgres.statements import Row, load
 
 _OF_JOB: Final = re.compile(r"jobs/([0-9]{1,18})/")
@@ -109,11 +109,6 @@ def unknown_files(names: Sequence[str]) -> list[str]:
 def _without(names: Sequence[str], *rows: "QuerySet[Any]") -> list[str]:
     known = {name for each in rows for name in each.values_list("stored_as", flat=True)}
     return [name for name in names if name not in known]
-
-
-def checkpoints(job_ids: Sequence[int]) -> dict[int, Checkpoint]:
-    """What those of these jobs that have kept something kept last, by id. Of no jobs nothing is read."""
-    return Checkpoint.objects.in_bulk(job_ids) if job_ids else {}
 
 
 def lock_content(job_ids: Sequence[int]) -> list[Row]:
