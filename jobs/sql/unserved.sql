@@ -16,7 +16,7 @@ WITH due AS MATERIALIZED (
         ORDER BY mark.lane_id, mark.at, mark.id) AS awake
     CROSS JOIN LATERAL jobs_due(
         awake.lane_id, awake.at, statement_timestamp(), CASE WHEN awake.is_shared THEN 1000 ELSE 1 END) AS head
-), asked AS MATERIALIZED (
+), listed AS MATERIALIZED (
     SELECT queue AS name FROM due UNION SELECT %(queue)s::text WHERE %(queue)s::text <> ''
 ), worker AS MATERIALIZED (
     SELECT * FROM jobs_live_workers(%(alive_s)s::float8) AS live
@@ -24,7 +24,7 @@ WITH due AS MATERIALIZED (
     SELECT queue.name AS queue, worker.* FROM jobs_queue AS queue JOIN worker
       ON ARRAY[queue.name, '*']::varchar[] && (worker.queues || worker.steals)
      AND (worker.polled IS NULL OR worker.polled && ARRAY[queue.name, '*']::varchar[])
-    WHERE queue.name IN (SELECT asked.name FROM asked)
+    WHERE queue.name IN (SELECT listed.name FROM listed)
 ), judged AS (
     SELECT due.queue, due.requirement_id,
            bool_or(coalesce(serving.owner_id IS NULL OR serving.owner_id = due.owner_id OR due.group_id = ANY (serving.groups),
@@ -50,5 +50,5 @@ LEFT JOIN LATERAL (
       AND worker.last_seen_at <= statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
       AND (queue.name = ANY (worker.queues) OR worker.steals && ARRAY[queue.name, '*']::varchar[])
     ORDER BY worker.last_seen_at DESC, worker.id LIMIT 1) AS last ON true
-WHERE queue.name IN (SELECT asked.name FROM asked)
+WHERE queue.name IN (SELECT listed.name FROM listed)
 ORDER BY queue.name
