@@ -245,8 +245,8 @@ def _workers(facts: Facts) -> list[Reason]:
         return [_reason(facts, "out_of_scope", sentence, others=facts.servers)]
     if not facts.workers:
         sentence = f"The live workers that may serve the queue {queue} ask for other queues only."
-        not_asked = _reason(facts, "not_asked", sentence, workers=facts.in_scope)
-        return [_no_label(facts) if facts.lacking else not_asked]
+        elsewhere = _reason(facts, "not_asked", sentence, workers=facts.in_scope)
+        return [_no_label(facts) if facts.lacking else elsewhere]
     if facts.excluded_alive == facts.workers:
         sentence = "Every live worker that could take it has failed it already; soon one of them may try again."
         return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.excluded_until)]
