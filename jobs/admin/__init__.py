@@ -1,5 +1,5 @@
 """The administration of jobs: what it changes goes through `jobs.operations`, and into the admin's log."""
 
-from jobs.admin import flows, history, jobs, kinds, queues, usage, workers
+from jobs.admin import fleet, jobs, kinds
 
-__all__ = ["flows", "history", "jobs", "kinds", "queues", "usage", "workers"]
+__all__ = ["fleet", "jobs", "kinds"]
