@@ -3,14 +3,14 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
-from jobs.views import bulks, failures, files, flows, lists, one, queues, submit, workers
+from jobs.views import bulks, files, lists, one, queues, submit, workers
 
 app_name = "jobs"
 urlpatterns = [
     path("jobs/", lists.jobs, name="list"),
     path("jobs/export.csv", lists.export, {"kind": "csv"}, name="export_csv"),
     path("jobs/export.jsonl", lists.export, {"kind": "jsonl"}, name="export_json_lines"),
-    path("jobs/failures/", failures.failures, name="failures"),
+    path("jobs/failures/", bulks.failures, name="failures"),
     path("jobs/filters/save/", lists.save_filter, name="save_filter"),
     path("jobs/filters/<int:filter_id>/forget/", lists.forget_filter, name="forget_filter"),
     path("jobs/of/<int:owner_id>/pause/", queues.pause_owner, name="pause_owner"),
@@ -48,9 +48,9 @@ urlpatterns = [
     path("queues/<str:name>/resume/", queues.resume, name="resume"),
     path("queues/<str:name>/ceiling/", queues.set_ceiling, name="ceiling"),
     path("queues/<str:name>/order/", queues.set_order, name="order"),
-    path("flows/<jobid:flow_id>/", flows.flow, name="flow"),
-    path("flows/<jobid:flow_id>/cancel/", flows.cancel, name="flow_cancel"),
-    path("flows/<jobid:flow_id>/retry/", flows.retry, name="flow_retry"),
+    path("flows/<jobid:flow_id>/", one.flow, name="flow"),
+    path("flows/<jobid:flow_id>/cancel/", one.cancel_flow, name="flow_cancel"),
+    path("flows/<jobid:flow_id>/retry/", one.retry_flow, name="flow_retry"),
     path("timeline/", workers.timeline, name="timeline"),
     path("workers/", workers.workers, name="workers"),
     path("workers/connect/", workers.connect, name="connect"),

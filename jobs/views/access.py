@@ -46,6 +46,21 @@ def action(page: str, *, at: str = "", guard: Callable[[Act], Act] = login_requi
     return decorate
 
 
+def acting(
+    page: str, operation: Callable[..., object], sentence: str, *, at: str = "",
+    of: Callable[[HttpRequest, Any], Any] = lambda _, named: named, by: Callable[[HttpRequest], User] = people.person,
+) -> Act:  # fmt: skip
+    """A button that does this to what the address names, or to what `of` finds by that, and says so."""
+
+    @action(page, at=at)
+    def act(request: HttpRequest, **names: Any) -> str:
+        person, [named] = by(request), names.values()
+        operation(of(request, named), by=person)
+        return sentence
+
+    return act
+
+
 def done(request: HttpRequest, url: str, do: Callable[[], Answer]) -> HttpResponse:
     """Do it, and answer with what it returns, or say at `url` why it was refused; 404 for what they may not see."""
     try:

@@ -1,4 +1,5 @@
-"""The page of one job, what can be done with it, and two of its attempts side by side."""
+"""The page of one job, what can be done with it, and two of its attempts side by side; the page of its flow, and what
+can be done with all of that."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -7,7 +8,7 @@ from typing import Any, Final
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
@@ -17,6 +18,7 @@ from core.pages import Answer
 from core.refusal import CancelVerdict
 from jobs import http, operations
 from jobs.domain import files, payloads
+from jobs.domain.filters import ids_of
 from jobs.domain.outputs import compare
 from jobs.live_queries.common import MEMBER, OPERATOR
 from jobs.live_queries.one import SignalForm, key_of
@@ -75,18 +77,9 @@ def retry(request: HttpRequest, job_id: int) -> HttpResponse:
     return _submitted(request, lambda by: operations.retry(job_id, by=by, once=True), "Retried as job #{new}.")
 
 
-def _acting(operation: Callable[..., object], sentence: str, *, at: str = "") -> access.Act:
-    @access.action("jobs:job", at=at)
-    def act(request: HttpRequest, job_id: int) -> str:
-        operation(job_id, by=people.person(request))
-        return sentence
-
-    return act
-
-
-run_now = _acting(operations.run_now, "The job is due now.")
-share = _acting(operations.share, "Anyone with the link can see this job now.", at="#share")
-unshare = _acting(operations.unshare, "The link no longer works.", at="#share")
+run_now = access.acting("jobs:job", operations.run_now, "The job is due now.")
+share = access.acting("jobs:job", operations.share, "Anyone with the link can see this job now.", at="#share")
+unshare = access.acting("jobs:job", operations.unshare, "The link no longer works.", at="#share")
 
 
 @access.action("jobs:job")
@@ -214,3 +207,40 @@ def _pair(job: Job, left: Attempt, right: Attempt) -> dict[str, object]:
         "outputs": compare(*(text for text, _ in ends)),
         "is_output_cut": any(is_cut for _, is_cut in ends),
     }
+
+
+_LEGEND: Final = (
+    ("pending", "waited for a worker"),
+    ("in_progress", "in progress"),
+    ("ran", "ran"),
+    ("suspended", "suspended, until a worker took it again"),
+    ("failed", "failed, lost or timed out"),
+    ("canceled", "canceled or given back"),
+)
+
+
+@access.page
+def flow(request: HttpRequest, flow_id: int) -> HttpResponse:
+    """A flow, live: the picture of its jobs, how they stand and what they took."""
+    if not reads.visible_to(request.user).filter(flow_id=flow_id).exists():
+        raise Http404("There is no such flow.")
+    context = {"flow_id": flow_id, "whose": access.viewer(people.person(request)), "legend": _LEGEND}
+    return render(request, "jobs/flow.html", context)
+
+
+@access.action("jobs:flow")
+def cancel_flow(request: HttpRequest, flow_id: int) -> str:
+    canceled = operations.flows.cancel(flow_id, by=people.person(request))
+    return f"Canceled {canceled:,} {'job' if canceled == 1 else 'jobs'}."
+
+
+@access.action("jobs:flow")
+def retry_flow(request: HttpRequest, flow_id: int) -> str:
+    """Try again what failed, and what was canceled for its sake; or the job that is named and what came after it."""
+    from_job = next(iter(ids_of(request.POST.get("from", ""))), None)
+    again = len(operations.flows.retry(flow_id, by=people.person(request), from_job=from_job))
+    if from_job is not None:
+        return f"Retried from job #{from_job}: {again:,} {'job' if again == 1 else 'jobs'} submitted again."
+    if not again:
+        return "Nothing of it is left to be tried again."
+    return f"{again:,} {'job is' if again == 1 else 'jobs are'} tried again, with what was canceled for their sake."

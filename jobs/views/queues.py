@@ -1,8 +1,10 @@
 """Pages of queues; and of whom, and with which concurrency key, jobs are paused."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,9 +16,33 @@ from core import people
 from core.pages import Answer
 from jobs import operations
 from jobs.models import Fair, Live
+from jobs.operations.queues import HIGHEST_CEILING, LONGEST_AGE_S
 from jobs.queries import fleet, lanes, reads
 from jobs.views import access
-from jobs.views.forms import CeilingForm, OrderForm
+
+
+class OrderForm(forms.Form):
+    """In which order the jobs of a queue are taken: between whom it is shared out, if it is, and what waiting does."""
+
+    fair = forms.ChoiceField(choices=Fair, label="Shares")
+    ages_after = forms.IntegerField(
+        required=False, min_value=1, max_value=LONGEST_AGE_S, label="Ages after (seconds)",
+        help_text="A job that is due counts one priority higher each time that it has waited so long, up to the most "
+        "urgent that waits. Empty: never.",
+    )  # fmt: skip
+
+
+class CeilingForm(forms.Form):
+    """How many jobs of a queue may run at a time."""
+
+    ceiling = forms.IntegerField(
+        required=False, min_value=0, max_value=HIGHEST_CEILING, label="At most",
+        help_text="Empty: any number. 0: none at all.",
+    )  # fmt: skip
+    of_key = forms.IntegerField(
+        required=False, min_value=1, max_value=HIGHEST_CEILING, label="Of each concurrency key at most",
+        help_text="Empty: any number. A kind with a concurrency of its own keeps that.",
+    )  # fmt: skip
 
 
 @access.page
@@ -31,18 +57,6 @@ def queues(request: HttpRequest) -> HttpResponse:
 def queue(request: HttpRequest, name: str) -> HttpResponse:
     """One queue, live; whoever runs the farm can pause it here and bound it."""
     return _page(request, name)
-
-
-def _acting(page: str, operation: Callable[..., None], sentence: str, *, of: Any = str, at: str = "") -> access.Act:
-    """Do it to what is named in the address: to what `of` makes of that."""
-
-    @access.action(page, at=at)
-    def act(request: HttpRequest, **named: Any) -> str:
-        by, [name] = access.runner(request), named.values()
-        operation(of(name), by=by)
-        return sentence
-
-    return act
 
 
 @access.action("jobs:queue")
@@ -126,16 +140,15 @@ def _owner_done(request: HttpRequest, owner_id: int, operation: Callable[..., No
     return access.respond(request, sentence, level=messages.SUCCESS, url=url)
 
 
-def _key_of(job_id: int) -> int:
+def _key_of(_: HttpRequest, job_id: int) -> int:
     key_id = get_object_or_404(Live.objects.exclude(key=None), pk=job_id).key_id
     assert key_id is not None
     return key_id
 
 
-pause = _acting(
-    "jobs:queue", operations.pause, "Paused: none of its jobs is claimed any more. Jobs in progress continue."
-)
-resume = _acting("jobs:queue", operations.resume, "Resumed.")
-_KEYS: Final[dict[str, Any]] = {"of": _key_of, "at": "#concurrency-key"}
-pause_key = _acting("jobs:job", operations.pause_key, "Paused: no job with this concurrency key is claimed.", **_KEYS)
-resume_key = _acting("jobs:job", operations.resume_key, "Resumed.", **_KEYS)
+_QUEUE: Final = partial(access.acting, "jobs:queue", by=access.runner)
+_KEY: Final = partial(access.acting, "jobs:job", of=_key_of, by=access.runner, at="#concurrency-key")
+pause = _QUEUE(operations.pause, "Paused: none of its jobs is claimed any more. Jobs in progress continue.")
+resume = _QUEUE(operations.resume, "Resumed.")
+pause_key = _KEY(operations.pause_key, "Paused: no job with this concurrency key is claimed.")
+resume_key = _KEY(operations.resume_key, "Resumed.")

@@ -1,10 +1,11 @@
 """Pages of workers: who works here, what they ran of late, new ones, their keys, and how they are started elsewhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django import forms
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -14,14 +15,14 @@ from accounts import http as accounts_http, operations as accounts
 from core import people
 from core.values import words
 from jobs import operations
-from jobs.domain import labels
-from jobs.errors import UnknownWorker, WorkerNotYours
+from jobs.domain import kinds, labels
+from jobs.errors import InvalidValue, QuotaReached, UnknownWorker, WorkerNotYours
 from jobs.live_queries.farm import TIMELINE_MINUTES, WORKER_STATUSES
 from jobs.models import Worker
+from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import fleet, reads
 from jobs.queries.fleet import WorkerRow
 from jobs.views import access
-from jobs.views.forms import WorkerForm
 from postgres import clock
 
 _COMING_ALONG: Final = ("chat", "image", "openai")  # handlers of jobfarm_worker, named like their kinds and queues
@@ -31,6 +32,57 @@ _LEGEND: Final = (
     ("failed", "failed, lost or timed out"),
     ("canceled", "canceled or given back"),
 )
+
+
+class QueueNames(forms.CharField):
+    def __init__(self, *, may_be_any: bool = False, **kwargs: Any) -> None:
+        super().__init__(max_length=2000, **kwargs)
+        self._may_be_any = may_be_any
+
+    def clean(self, value: Any) -> list[str]:
+        """The names, each once, in their order."""
+        names = list(dict.fromkeys(str(super().clean(value)).replace(",", " ").split()))
+        for name in names:
+            if not (kinds.NAME.fullmatch(name) or (self._may_be_any and name == ANY_QUEUE)):
+                raise forms.ValidationError(f"A queue is named by a-z 0-9 _ . - (at most 100), not “{name}”.")
+        return names
+
+
+class WorkerForm(forms.Form):
+    name = forms.CharField(
+        max_length=100, widget=forms.TextInput(attrs={"placeholder": "the GPU under my desk", "autocomplete": "off"})
+    )
+    queues = QueueNames(initial="chat image", help_text="Queues that it serves, in this order.")
+    steals = QueueNames(
+        required=False,
+        may_be_any=True,
+        label="Steals from",
+        help_text="Queues it takes from when it is idle; * means every other queue.",
+    )
+    scope = forms.ChoiceField(
+        choices=[("everybody", "Everybody"), ("own", "Me and my groups")],
+        label="Serves",
+        help_text="Whose jobs it runs.",
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None, *, user: User, initial: Mapping[str, Any] | None = None) -> None:
+        super().__init__(data, auto_id="worker-%s", initial=dict(initial or {}))
+        self._user = user
+        if not reads.runs_farm(user):  # a member's worker serves that member
+            del self.fields["scope"]
+
+    def create(self) -> tuple[Any, str] | None:
+        """Make the worker: it and its key; None when it was refused, and then the form says why."""
+        values = self.cleaned_data
+        owner = None if values.get("scope") == "everybody" else self._user
+        try:
+            return operations.create_worker(
+                values["name"], queues=values["queues"], steals=values["steals"], owner=owner, by=self._user
+            )
+        except (InvalidValue, QuotaReached) as refusal:
+            field = refusal.field if isinstance(refusal, InvalidValue) else None
+            self.add_error(field if field in self.fields else None, refusal.message)
+            return None
 
 
 class WorkerFilterForm(forms.Form):
@@ -95,20 +147,6 @@ def rotate(request: HttpRequest, worker_id: int) -> HttpResponse:
     return _shown_once(request, worker, operations.rotate_key(worker, by=people.person(request)))
 
 
-def _acting(operation: Callable[..., object], sentence: str) -> access.Act:
-    @access.action("jobs:worker")
-    def act(request: HttpRequest, worker_id: int) -> str:
-        operation(_worker(request, worker_id).worker, by=people.person(request))
-        return sentence
-
-    return act
-
-
-revoke = _acting(operations.revoke, "Its key is revoked. Its job is lost when the lease ends.")
-drain = _acting(operations.drain, "It is drained: it finishes what it holds, and is given no more jobs.")
-undrain = _acting(operations.undrain, "It is given jobs again.")
-
-
 @access.action("jobs:worker")
 def label(request: HttpRequest, worker_id: int) -> str:
     """Set the labels that win over what the worker announces."""
@@ -116,6 +154,16 @@ def label(request: HttpRequest, worker_id: int) -> str:
     named = labels.read_pairs(words(request.POST.get("labels", "")), field="labels")
     operations.set_labels(worker, named, by=people.person(request))
     return "Its labels are set: jobs that require others do not go to it any more."
+
+
+def _manageable(request: HttpRequest, worker_id: int) -> Worker:
+    return _worker(request, worker_id).worker
+
+
+_ACTING: Final = partial(access.acting, "jobs:worker", of=_manageable)
+revoke = _ACTING(operations.revoke, "Its key is revoked. Its job is lost when the lease ends.")
+drain = _ACTING(operations.drain, "It is drained: it finishes what it holds, and is given no more jobs.")
+undrain = _ACTING(operations.undrain, "It is given jobs again.")
 
 
 @access.page
