@@ -17,7 +17,7 @@ from core import api as core_api
 from core.api import SAMPLE
 from core.refusal import Refusal
 from jobfarm import middleware, requests
-from jobs.api import documents, router, samples
+from jobs.api import documents, router
 from metering.api import router as metering_router
 from openai_api.api import files_router as openai_files, router as openai_router
 from outbox.api import router as outbox_router
@@ -59,8 +59,8 @@ class FarmApi(NinjaAPI):
         document = super().get_openapi_schema()
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
-                call = samples.call_of(method, path, operation, operation.pop(SAMPLE))
-                operation["description"] = samples.with_samples(operation["description"], call)
+                call = documents.call_of(method, path, operation, operation.pop(SAMPLE))
+                operation["description"] = documents.with_samples(operation["description"], call)
         return document
 
     def get_openapi_schema(

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Now
 
-from jobs.domain.meters import Used
+from jobs.domain.hooks import Used
 from metering.domain import Ledger, Period, Unit
 from metering.models import Budget, Day, Watermark, amount
 from postgres import statements

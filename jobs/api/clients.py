@@ -1,44 +1,28 @@
-"""What clients call: submit, look, cancel, try again."""
+"""What clients call: submit, with input files; cancel, try again, change what waits."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, cast
+from uuid import UUID
 
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
-from ninja import Query, Status
+from ninja import Status
 from ninja.params import functions as parameters
 
 from accounts import http as people
 from core.api import Calls, Sample, caller as _user
 from core.recent import Outdated
-from core.refusal import Refusal, existing, raised
-from core.values import BIGINT, INTEGER
+from core.refusal import Refusal, raised
 from jobs import http, operations
 from jobs.api import at_once
-from jobs.domain.filters import Filters
-from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
-from jobs.domain.records import MOST_TAGGED
-from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
-from jobs.models import Job
+from jobs.errors import JobDeleted, JobsError, NotAMember, NotUnique
 from jobs.operations.idempotency import Answer, Submit
 from jobs.protocol import clients, jobs as protocol
-from jobs.queries import inputs, lists, pages, reads, reports
 from observing import fields
 
-Shown = TypeVar("Shown", bound=protocol.JobInList)
+# The routes of `jobs.api.reading` and `jobs.api.together`, too: one path has several methods.
 router = Calls(tags=["Clients"])
 SUBMIT, READ, OPERATE = map(people.callers, ("submit", "read", "operate"))
-VIEW = [http.ViewKey(), *READ]  # of calls that a view token narrows
 SUBMIT_RECENT = people.callers("submit", recognizes=True)
-MOST_PIECES = 500
-MOST_OUTPUT_CHARACTERS = 4_000_000
-
-After = Annotated[int, parameters.Query(..., ge=-1, le=INTEGER, description="Pieces after this number.")]
-Fence = Annotated[
-    int | None, parameters.Query(..., ge=1, le=BIGINT, description="Of which attempt: `fence` of the job's `attempts`.")
-]
-
 IdempotencyKey = Annotated[
     str | None,
     parameters.Header(
@@ -119,65 +103,6 @@ def submit_many(request: HttpRequest, body: clients.NewJobs, idempotency_key: Id
     return http.answered(clients.Submitted(jobs=jobs), status=201)
 
 
-@router.call("get", "/jobs", auth=VIEW, sample=Sample(query="status=in_progress&kind=chat&limit=20"))
-def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.Page:
-    """List jobs.
-
-    The jobs that you may see, newest first: yours, those of your groups; all of them for operators.
-
-    `next` is the `cursor` of the following page, null on the last one. Beside a `tag` other filters choose among its
-    newest 5,000 jobs: a page may then have fewer jobs than `limit`, or none, and a `next`.
-    """
-    http.refuse_unknown_parameters(request, [*clients.Filters.model_fields, http.ViewKey.param_name])
-    rows, further = _filtered(protocol.with_names(http.visible_to(request)), filters)
-    jobs = [_as_seen(request, protocol.in_list(job)) for job in rows.order_by("-id")[: filters.limit + 1]]
-    shown = jobs[: filters.limit]
-    return clients.Page(jobs=shown, next=shown[-1].id if len(jobs) > filters.limit else further)
-
-
-@router.call("get", "/jobs/{jobid:job_id}", auth=VIEW)
-def show(request: HttpRequest, job_id: int) -> protocol.Job:
-    """Look at a job.
-
-    `attempts` has the latest first, 50 at most. What one wrote and handed in stays there after it was lost: see `fence`
-    of the calls below.
-    """
-    return _as_seen(request, protocol.with_attempts(_visible(request, job_id).pk))
-
-
-@router.call("get", "/jobs/{jobid:job_id}/output", auth=VIEW, sample=Sample(query="after=-1"))
-def output(request: HttpRequest, job_id: int, after: After = -1, fence: Fence = None) -> clients.OutputPage:
-    """Read a job's output.
-
-    At most 500 pieces come at once: ask again with `after` one less than `next_seq` until none come. Without `fence`
-    it is the attempt that runs or succeeded; of any other job the last that wrote anything.
-    """
-    http.refuse_unknown_parameters(request, ["after", "fence", http.ViewKey.param_name])
-    job = _visible(request, job_id)
-    number = (reports.fence_to_read(job.pk) or 0) if fence is None else fence
-    page = reads.output_page(job.pk, attempt=number, after=after, most=MOST_PIECES, characters=MOST_OUTPUT_CHARACTERS)
-    chunks = [clients.Piece(seq=chunk.seq, text=chunk.text) for chunk in page]
-    next_seq = chunks[-1].seq + 1 if chunks else after + 1
-    return clients.OutputPage(fence=number, chunks=chunks, next_seq=next_seq)
-
-
-@router.call("get", "/jobs/{jobid:job_id}/files/{name}", auth=READ, sample=Sample(keeps="picture.png"))
-def get_file(request: HttpRequest, job_id: int, name: str, fence: Fence = None) -> HttpResponseBase:
-    """Get a result file."""
-    job = _visible(request, job_id)
-    attempt = job.fence if fence is None else fence
-    return http.sent(request, pages.result_file(job.pk, name=name, attempt=attempt))
-
-
-@router.call("get", "/jobs/{jobid:job_id}/inputs/{name}", auth=READ, sample=Sample(keeps="sound.ogg", name="audio"))
-def get_input(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
-    """Get an input file.
-
-    A file that the job was given. `Range` is answered with 206.
-    """
-    return http.sent(request, inputs.one(_visible(request, job_id).pk, name=name))
-
-
 @router.call("post", "/jobs/{jobid:job_id}/cancel", auth=OPERATE)
 def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
     """Cancel a job.
@@ -227,76 +152,40 @@ def change_priority(request: HttpRequest, job_id: int, body: clients.NewPriority
     return protocol.in_full([job.pk])[0]
 
 
-@router.call("get", "/jobs/{jobid:job_id}/why", auth=READ)
-def why(request: HttpRequest, job_id: int) -> clients.Reasons:
-    """Why does it not run?
+@router.call("post", "/files", auth=SUBMIT, sample=Sample(query="name=sound.ogg", sends="sound.ogg"))
+def upload(
+    request: HttpRequest,
+    name: Annotated[str, parameters.Query(..., description="What it is called.", examples=["sound.ogg"])],
+) -> Status[clients.Upload]:
+    """Upload an input file.
 
-    Every reason, the one that matters most first, each with its numbers and with `remedies`: what would change it, as a
-    code and a label, and `method` and `path` where it is a call that you may make.
-
-    | code | means | numbers |
-    | --- | --- | --- |
-    | `not_waiting` | it runs, or has ended | |
-    | `expired` | its `expires_at` has passed; it is about to be ended | `expires_at` |
-    | `waiting_for_limit` | the tokens of its kind's limit come in later | `limit`, `until`, `seconds` |
-    | `waiting_for_budget` | it waits for a budget's next window | `until`, `seconds` |
-    | `unconfirmed` | its last workers took it and never called again: it may end them | `leases` |
-    | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
-    | `waits_behind` | the job that has its `unique_key` has to end first | `job` |
-    | `waits_for_signal` | it is suspended until that comes | `signal`, `signal_key`, `until` |
-    | `waits_after` | jobs that it comes after in its flow have to end first | `jobs` (5 at most), `count` |
-    | `owner_paused` | none of its owner's jobs is claimed | `owner`, `since`; for operators `by` |
-    | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
-    | `queue_full` | as many of its queue run as may | `ceiling`; for operators `running` |
-    | `key_paused` | its concurrency key is paused | `key`, `since`; for operators `by` |
-    | `key_full` | as many with its concurrency key run as may | `key`, `most` |
-    | `no_worker` | no live worker's key allows its queue | of the last one `last_worker`, `last_seen_at` |
-    | `all_drained` | the live workers that could take it are drained | `drained`, `names` |
-    | `out_of_scope` | live workers do, but they serve other people's jobs only | for operators `others` |
-    | `not_asked` | live workers could take it, but their claims name other queues | `workers` |
-    | `no_label` | live workers could take it, but each lacks a label it requires | `missing`, `nearest`, `workers` |
-    | `head_start` | a live worker has what it prefers and gets it first | `prefers` or `worker`, `seconds` |
-    | `all_failed_it` | every live worker that could take it has failed it | `workers`, `until` |
-    | `stealers_busy` | only workers that steal from it could take it, none is idle | `workers`; for operators `busy` |
-    | `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
-    | `share` | a fair queue takes others first: `jobs`, if nothing ends until then | `jobs`, `of_share`, `shares` |
-    | `aged` | beside the others: it has waited so long that it counts for more | `counts_as` |
-    | `expires` | beside the others: it ends by itself then, if no worker has begun it | `expires_at`, `seconds` |
-    | `next` | none of these: the next worker that asks takes it | |
-
-    Remedies: `wait`, `signal`, `run_now`, `cancel`, `retry`, `resume_owner`, `resume_queue`, `resume_key`,
-    `raise_ceiling`, `raise_limit`, `raise_budget`, `add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a
-    worker whose process names other queues than its key has).
+    Keeps the request's body as a file that jobs of yours may be given: name its `id` in `files` of a submit, for as
+    many jobs as you like. It is kept for 24 hours, and while a job uses it. It counts as your result files do: without
+    room in your quota, or the farm's, 413 `quota_reached`. Names are plain (letters, digits, dots, dashes,
+    underscores).
     """
-    job, user = _visible(request, job_id), _user(request)
-    rights = {"is_operator": reads.is_operator(user), "may_operate": reads.may_operate(user, job)}
-    return clients.Reasons(reasons=[_reason(reason, job, **rights) for reason in reads.why_not_running(job.pk)])
+    http.refuse_unknown_parameters(request, ["name"])
+    with http.received(request) as content:
+        kept = operations.upload(name, content, owner=_user(request))
+    return Status(201, clients.Upload.of(kept, expires_at=operations.expires_at(kept)))
 
 
-def _reason(reason: Reason, job: Job, *, is_operator: bool, may_operate: bool) -> clients.Reason:
-    numbers = {name: value for name, value in reason.numbers.items() if is_operator or name not in FOR_OPERATORS}
-    sentence = (reason.to_operators if is_operator else "") or reason.sentence
-    remedies = [_remedy(remedy, job, may_operate=may_operate) for remedy in reason.remedies]
-    return clients.Reason(**{**numbers, "code": reason.code, "sentence": sentence, "remedies": remedies})
+@router.call("get", "/files/{uuid:file_id}", auth=READ)
+def show_upload(request: HttpRequest, file_id: UUID) -> clients.Upload:
+    """Look at an upload."""
+    kept, expires_at = operations.uploaded(file_id, by=_user(request))
+    return clients.Upload.of(kept, expires_at=expires_at)
 
 
-def _remedy(remedy: Remedy, job: Job, *, may_operate: bool) -> clients.Remedy:
-    is_ours = may_operate and remedy.call is not None
-    return clients.Remedy(
-        code=remedy.code,
-        label=remedy.label,
-        method="POST" if is_ours else None,
-        path=f"{protocol.API}/jobs/{job.pk}/{remedy.call}" if is_ours else None,
-    )
+@router.call("delete", "/files/{uuid:file_id}", auth=SUBMIT)
+def delete_upload(request: HttpRequest, file_id: UUID) -> clients.DeletedUpload:
+    """Delete an upload.
 
-
-def _visible(request: HttpRequest, job_id: int) -> Job:
-    return existing(http.visible_to(request).filter(pk=job_id).first(), NotFound())
-
-
-def _as_seen(request: HttpRequest, job: Shown) -> Shown:
-    """The job's document as the caller is shown it."""
-    return job if http.view_of(request) is None else type(job)(**protocol.as_view(vars(job)))
+    409 `file_in_use` while a job that has not ended uses it. From jobs that ended it is gone, too: they cannot be
+    retried.
+    """
+    operations.delete_upload(file_id, by=_user(request))
+    return clients.DeletedUpload(id=file_id)
 
 
 def _new_jobs(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> Iterator[operations.NewJob]:
@@ -376,14 +265,3 @@ def _shown(
         return one if isinstance(one, NotUnique) else earlier.get(one) or JobDeleted(job=one)
 
     return [show(one, body) for one, body in pairs]
-
-
-def _filtered(jobs: QuerySet[Job], filters: clients.Filters) -> tuple[QuerySet[Job], int | None]:
-    """What the filters ask for; of a tag with more jobs than are looked through, the id below which others are."""
-    named = Filters.of(filters.model_dump(exclude_none=True))
-    others = {"retry_of": filters.retry_of, "id__lt": filters.cursor}
-    jobs = jobs.filter(lists.narrowed(named), **{name: value for name, value in others.items() if value is not None})
-    if not named.tag:
-        return jobs, None
-    ids, floor = lists.tagged(named, before=filters.cursor, most=MOST_TAGGED)
-    return jobs.filter(pk__in=ids), floor or None

@@ -1,6 +1,6 @@
 """A job as JSON: one form for the API, the event streams and the OpenAPI document."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -206,13 +206,9 @@ def fresh(stored: Stored, *, payload: Any, owner: str, group: str | None, tags: 
 def with_attempts(job_id: int) -> Job:
     """The long form of one job with its attempts, whoever asks. It must be there."""
     [job] = in_full([job_id])
-    ended = pages.attempts(job_id, limit=MOST_ATTEMPTS)
-    latest = _latest(job)
-    fences = [attempt.number for attempt in ended] + ([latest.fence] if latest else [])
-    wrote = reports.fences_that_wrote(job_id, fences)
+    attempts = [*_latest(job), *map(_ended, pages.attempts(job_id, limit=MOST_ATTEMPTS))]
+    wrote = reports.fences_that_wrote(job_id, [attempt.fence for attempt in attempts])
     files = reads.files([job_id])[job_id]
-    attempts = [latest] if latest else []
-    attempts += [_ended(attempt) for attempt in ended]
     for attempt in attempts:
         attempt.has_output = attempt.fence in wrote
         attempt.files = [file(stored, by_fence=True) for stored in files if stored.attempt == attempt.fence]
@@ -263,20 +259,18 @@ def _input(job: models.Job, entry: Mapping[str, Any]) -> InputFile:
     return InputFile(**entry, url=f"{API}/jobs/{job.pk}/inputs/{entry['name']}")
 
 
-def _latest(job: Job) -> Attempt | None:
-    """The attempt that runs or succeeded: the history has those that ended otherwise."""
-    if job.claimed_at is None or job.status not in {Status.IN_PROGRESS, Status.SUCCESS}:
-        return None
-    return Attempt(
-        attempt=job.attempt, fence=job.fence, outcome="success" if job.status is Status.SUCCESS else None,
-        worker=job.worker,
-        claimed_at=job.claimed_at, ended_at=job.ended_at, error=None, has_output=False, files=[],
-    )  # fmt: skip
+def _latest(job: Job) -> Iterator[Attempt]:
+    """The attempt that runs or succeeded, if any does: the history has those that ended otherwise."""
+    if job.claimed_at is not None and job.status in {Status.IN_PROGRESS, Status.SUCCESS}:
+        yield Attempt(
+            attempt=job.attempt, fence=job.fence, outcome="success" if job.status is Status.SUCCESS else None,
+            worker=job.worker, claimed_at=job.claimed_at, ended_at=job.ended_at, error=None, has_output=False, files=[],
+        )  # fmt: skip
 
 
 def _ended(attempt: models.Attempt) -> Attempt:
     return Attempt(
         attempt=attempt.attempt, fence=attempt.number, outcome=AttemptOutcome(attempt.outcome),
-        worker=attempt.worker_name,
-        claimed_at=attempt.claimed_at, ended_at=attempt.ended_at, error=attempt.error, has_output=False, files=[],
+        worker=attempt.worker_name, claimed_at=attempt.claimed_at, ended_at=attempt.ended_at, error=attempt.error,
+        has_output=False, files=[],
     )  # fmt: skip

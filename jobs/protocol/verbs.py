@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
@@ -21,7 +20,7 @@ from jobs.errors import InvalidJson, LeaseLost, PayloadTooLarge
 from jobs.models import Worker
 from jobs.protocol import answers
 from jobs.protocol.clients import NewWork
-from jobs.protocol.hello import Hello, hello
+from jobs.protocol.fleet import Hello, hello
 from jobs.protocol.jobs import JobId, LeaseText, RequestId
 from jobs.queries.reads import Interest
 
@@ -187,8 +186,11 @@ def heartbeat_many(worker: Worker, body: Heartbeats) -> answers.RenewedMany:
     """
     read = [refusal.value_or_refusal(_beat, beat) for beat in body.jobs]
     ends = operations.heartbeats(worker, [beat for beat in read if isinstance(beat, operations.Beat)])
-    pairs = zip(body.jobs, refusal.in_place(read, ends), strict=True)
-    return answers.RenewedMany(jobs=[_renewed(beat.id, end) for beat, end in pairs])
+    jobs = [
+        _lost(beat.id, end) if isinstance(end, Refusal) else answers.RenewedOne(id=beat.id, lease_expires_at=end)
+        for beat, end in zip(body.jobs, refusal.in_place(read, ends), strict=True)
+    ]
+    return answers.RenewedMany(jobs=jobs)
 
 
 @operations.rechecked
@@ -274,8 +276,10 @@ def finish_many(worker: Worker, body: FinishMany) -> answers.EndedMany:
             for one in read
         ]
         ended, jobs = _hand_in(worker, body, read)
-    verdicts = refusal.in_place(read, ended)
-    finished = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
+    finished = [
+        _lost(ending.id, end) if isinstance(end, Refusal) else answers.EndedOne(id=ending.id, status=end)
+        for ending, end in zip(body.finished, refusal.in_place(read, ended), strict=True)
+    ]
     return answers.EndedMany(finished=finished, jobs=jobs, drained=is_drained(worker))
 
 
@@ -373,23 +377,11 @@ def _finished(worker: Worker, job_id: int, ending: Ending) -> operations.Finishe
     if ending.outcome == "success" and isinstance(ending.result, Cut) and ending.result.whole is not None:
         operations.keep_result(worker, job_id, ending.parsed, ending.result.whole)
     same = {name: getattr(ending, name) for name in ("outcome", "result", "error", "retryable", "ran_s")}
-    wait = _wait(ending.wait) if ending.wait else AT_ONCE
-    return operations.Finished(job_id=job_id, lease=ending.parsed, wait=wait, **same)
-
-
-def _wait(body: WaitsFor) -> operations.Wait:
-    return operations.Wait(
-        children=body.children, signal=body.signal, signal_key=body.signal_key, schema=body.schema_,
-        timeout_s=body.timeout, until=body.until,
+    wait = AT_ONCE if ending.wait is None else operations.Wait(
+        children=ending.wait.children, signal=ending.wait.signal, signal_key=ending.wait.signal_key,
+        schema=ending.wait.schema_, timeout_s=ending.wait.timeout, until=ending.wait.until,
     )  # fmt: skip
-
-
-def _ended(job_id: int, verdict: Status | Refusal) -> answers.EndedOne | answers.LostOne:
-    return _lost(job_id, verdict) if isinstance(verdict, Refusal) else answers.EndedOne(id=job_id, status=verdict)
-
-
-def _renewed(job_id: int, end: datetime | Refusal) -> answers.RenewedOne | answers.LostOne:
-    return _lost(job_id, end) if isinstance(end, Refusal) else answers.RenewedOne(id=job_id, lease_expires_at=end)
+    return operations.Finished(job_id=job_id, lease=ending.parsed, wait=wait, **same)
 
 
 def _lost(job_id: int, refused: Refusal) -> answers.LostOne:

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 
 from core import audit
 from core.refusal import existing
-from jobs.domain.meters import Used
+from jobs.domain.hooks import Used
 from live import operations as live
 from metering import queries
 from metering.domain import Period, Tokens, Unit, Written, expected, used

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from accounts import operations as accounts
 from jobs import operations
-from jobs.api import clients
+from jobs.api import reading
 from jobs.errors import InvalidJson, InvalidName, InvalidValue, LeaseLost, OutputGap, PayloadTooLarge
 from jobs.models import Job, OutputChunk, ResultFile, Worker
 from jobs.queries import reads
@@ -53,7 +53,7 @@ class TestReadingALongOutput:
             return chunks
 
         monkeypatch.setattr(reads, "output", counted)
-        monkeypatch.setattr(clients, "MOST_OUTPUT_CHARACTERS", 8_000)
+        monkeypatch.setattr(reading, "MOST_OUTPUT_CHARACTERS", 8_000)
         owner = farm.user(is_staff=True, is_superuser=True)
         _, token = accounts.create_token(owner, name="reader")
         text, after = "", -1
