@@ -173,28 +173,20 @@ def phase_badge(phase: str) -> dict[str, str]:
 
 @register.inclusion_tag(_TEMPLATE)
 def queue_badge(queue: QueueRow) -> dict[str, str]:
-    """Whether a queue is paused, full, served or busy."""
-    return QUEUES[_status_of_queue(queue)]
+    """Whether a queue is paused, full, served or busy: what is most urgent of it."""
+    by_urgency = {
+        "paused": queue.paused_at, "stuck": queue.is_stuck, "full": queue.is_full, "busy": queue.running,
+        "open": queue.workers,
+    }  # fmt: skip
+    return QUEUES[next((status for status, applies in by_urgency.items() if applies), "unserved")]
 
 
 @register.inclusion_tag(_TEMPLATE)
 def worker_badge(row: WorkerRow) -> dict[str, str]:
     """Whether a worker is there, and whether it is drained: one that still holds jobs is draining."""
-    return WORKERS[_status_of_worker(row)]
-
-
-def _status_of_queue(queue: QueueRow) -> str:
-    by_urgency = {
-        "paused": queue.paused_at, "stuck": queue.is_stuck, "full": queue.is_full, "busy": queue.running,
-        "open": queue.workers,
-    }  # fmt: skip
-    return next((status for status, applies in by_urgency.items() if applies), "unserved")
-
-
-def _status_of_worker(row: WorkerRow) -> str:
     if row.is_alive and row.is_drained:
-        return "draining" if row.jobs else "drained"
-    return row.presence.value
+        return WORKERS["draining" if row.jobs else "drained"]
+    return WORKERS[row.presence.value]
 
 
 _LABELS: Final = {
@@ -202,9 +194,10 @@ _LABELS: Final = {
 }  # fmt: skip
 
 
-@register.inclusion_tag("jobs/parts/usage.html")
-def usage(user: User) -> dict[str, Any]:
-    return {"rows": [(_LABELS[quota.resource], amount(quota)) for quota in operations.used(user.pk)]}
+@register.filter
+def used(user: User) -> list[tuple[str, str]]:
+    """What the jobs of a person have, and may have: labels and amounts."""
+    return [(_LABELS[quota.resource], amount(quota)) for quota in operations.used(user.pk)]
 
 
 def amount(quota: Quota) -> str:
