@@ -74,6 +74,7 @@ def reroute(jobs: Sequence[Job], *, queue: str) -> None:
 def share(job_id: int, *, by: User) -> Share:
     """The link that shows this job without a log-in, made at the first call. Raises NotFound, NotAllowed."""
     job = reads.operable(job_id, by=by)
+    Share.objects.filter(job_id=job.pk, created_by__is_active=False).delete()  # it shows nothing
     share, is_new = Share.objects.get_or_create(
         job_id=job.pk, defaults={"token": secrets.token_urlsafe(32), "created_by": by}
     )

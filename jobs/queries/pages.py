@@ -24,7 +24,7 @@ from jobs.domain.outputs import error_key, error_pattern
 from jobs.domain.states import Status
 from jobs.errors import NotFound
 from jobs.models import ENDED_ONES, RUNNING, Attempt, Job, Kind, Offspring, Origin, Outcome, ResultFile, Share, Stage
-from jobs.queries import lists
+from jobs.queries import lists, reads
 from postgres import clock
 
 EVERYBODY = lists.EVERYBODY
@@ -160,11 +160,11 @@ def file(job_id: int, *, name: str, attempt: int | None) -> ResultFile | None:
 
 
 def share(job_id: int) -> Share | None:
-    return Share.objects.filter(job_id=job_id).first()
+    return reads.links().filter(job_id=job_id).first()
 
 
 def is_shared(job_id: int, *, token: str) -> bool:
-    return Share.objects.filter(job_id=job_id, token=token).exists()
+    return reads.links().filter(job_id=job_id, token=token).exists()
 
 
 def known_kinds() -> list[str]:

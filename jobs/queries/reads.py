@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import F, Min, Q
+from django.db.models import F, Min, Q, QuerySet
 from django.db.models.functions import Now
 
 from core.refusal import existing
@@ -97,9 +97,15 @@ def visible_to(user: AnyUser) -> models.JobQuerySet:
     return models.Job.objects.filter(Q(owner=user) | Q(group__in=user.groups.values("pk")))
 
 
+def links() -> QuerySet[models.Share]:
+    """Share links that show their job: those of people who may not log in any more do not. The site's own has no
+    maker."""
+    return models.Share.objects.filter(Q(created_by=None) | Q(created_by__is_active=True))
+
+
 def shared(token: str) -> models.Job | None:
     """The job that a share link shows, or None."""
-    return models.Job.objects.filter(share__token=token).whole().first()
+    return models.Job.objects.filter(share__in=links().filter(token=token)).whole().first()
 
 
 def why_not_running(job_id: int) -> list[Reason]:
