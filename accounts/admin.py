@@ -59,7 +59,7 @@ class UserAdmin(administration.Paged, DjangoUserAdmin, ModelAdmin):  # type: ign
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Nobody deletes themselves here: it would log them out, and may leave the site to nobody."""
-        *rest, protected = super().get_deleted_objects(objs, request)
+        *rest, protected = administration.deleted_objects(objs, request)
         itself = [_ITSELF] if request.user in objs else []
         return *rest, [*protected, *itself]
 

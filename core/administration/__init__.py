@@ -15,6 +15,7 @@ from core.administration.tables import (
     ReadOnly,
     Untouched,
     carry_out,
+    deleted_objects,
     link,
     listed,
     on_each,

@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Final
 from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets, actions
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.utils import flatten_fieldsets, unquote
+from django.contrib.admin.utils import NestedObjects, flatten_fieldsets, quote, unquote
 from django.contrib.admin.views.main import ORDER_VAR, PAGE_VAR
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -21,6 +22,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 from unfold.views import ChangeList
@@ -296,6 +298,35 @@ def _outcome(do: Do, request: HttpRequest, row: Any) -> str:
         return do(request, row)
     except Refusal as refusal:
         return sentence_for_people(refusal)
+
+
+class _Bounded(NestedObjects):
+    """What goes along with rows that are deleted: of each table so many as a page can list."""
+
+    def related_objects(self, *wanted: Any) -> "QuerySet[Any]":
+        rows: QuerySet[Any] = super().related_objects(*wanted)
+        return rows[:AT_ONCE]
+
+
+def deleted_objects(objs: Any, request: HttpRequest) -> tuple[list[Any], dict[str, int], set[str], list[Any]]:
+    """What a page says that goes along with these rows, as Django's own function, but so much of it as a page can
+    list: nested lines, how many of each table, of which the person may delete none, and what stands against it."""
+    collector = _Bounded(using=DEFAULT_DB_ALIAS, origin=objs)
+    collector.collect(objs)
+    tables: Any = collector.model_objs  # which the stubs take for texts
+    counts, forbidden = {}, set()
+    for model, rows in tables.items():
+        counts[str(model._meta.verbose_name_plural)] = len(rows)
+        page: Any = admin.site.get_model_admin(model) if admin.site.is_registered(model) else None
+        if page and not all(page.has_delete_permission(request, row) for row in rows):
+            forbidden.add(str(model._meta.verbose_name))
+    return collector.nested(_gone), counts, forbidden, [*map(_gone, collector.protected)]
+
+
+def _gone(row: Any) -> SafeString:
+    has_page = admin.site.is_registered(type(row))
+    text = link(f"{row._meta.app_label}_{row._meta.model_name}", quote(row.pk), row) if has_page else row
+    return format_html("{}: {}", capfirst(row._meta.verbose_name), text)
 
 
 @admin.action(permissions=["delete"], description=actions.delete_selected.short_description)  # type: ignore[attr-defined]

@@ -4,12 +4,14 @@ import re
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
-from jobs.models import Bulk, Job
+from jobs.models import Bulk, BulkItem, Job
 from live import registry
 from live.registry import Viewer
 from scheduling.models import ScheduledFunction
@@ -30,6 +32,28 @@ def _follow(client: Client, address: str, data: dict[str, Any]) -> tuple[str, st
 def _run_steps() -> None:
     for row in ScheduledFunction.objects.filter(function__endswith="bulk.step", status="pending"):
         operations.bulk.step(**row.args)
+
+
+class TestTheAdministration:
+    """A bulk action may have changed a hundred thousand jobs, with an item of each."""
+
+    @pytest.fixture
+    def bulk(self, little_farm: Farm) -> Bulk:
+        bulk = operations.bulk.create(BulkAction.CANCEL, by=little_farm.oscar, filters=Filters())
+        BulkItem.objects.bulk_create(BulkItem(bulk=bulk, job_id=n, was={}) for n in range(1_500))
+        return bulk
+
+    def test_reads_none_of_its_items_and_deletes_none(self, admin_client: Client, bulk: Bulk) -> None:
+        with CaptureQueriesContext(connection) as queries:
+            assert admin_client.get(f"/admin/jobs/bulk/{bulk.pk}/delete/").status_code == 403
+        assert not [query for query in queries if "jobs_bulkitem" in query["sql"]]
+
+    def test_reads_so_many_of_its_items_to_say_what_would_go_along_with_its_maker(
+        self, admin_client: Client, bulk: Bulk
+    ) -> None:
+        page = admin_client.get(f"/admin/auth/user/{bulk.by_id}/delete/")
+        along = str(page.context["deleted_objects"])
+        assert (along.count("Bulk item: "), str(bulk) in along) == (1_000, True)
 
 
 class TestTheWay:
