@@ -50,4 +50,5 @@ class TestEveryPage:
         page = visit("/new-cron/", by=boss, viewport={"width": 390, "height": 844})
         page.locator("#id_timing").fill("f" * 65)
         expect(page.locator("#firings")).to_contain_text("is not a schedule")
+        assert page.evaluate("parseFloat(getComputedStyle(firings).marginTop)") > 0  # below the help, with some room
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
