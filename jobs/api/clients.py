@@ -149,7 +149,7 @@ def change_priority(request: HttpRequest, job_id: int, body: clients.NewPriority
     that runs or has ended, 403 `forbidden` above what you may give.
     """
     job = operations.change_priority(job_id, body.priority, by=_user(request))
-    return protocol.in_full([job.pk])[0]
+    return raised(_shown(request, [job.pk], [None])[0])
 
 
 @router.call("post", "/files", auth=SUBMIT, sample=Sample(query="name=sound.ogg", sends="sound.ogg"))
@@ -250,18 +250,22 @@ def _submitted_once(
 def _shown(
     request: HttpRequest, answers: Sequence[Answer], bodies: Sequence[clients.NewJob | None]
 ) -> list[protocol.Job | JobsError]:
-    """The jobs of these answers, in full. Read are those of a repeat, which may have been deleted since, those that
-    were there before, and those with input files: of these only the database knows more."""
+    """The jobs of these answers, as far as the caller may read. Looked up are those of a repeat, which may have been
+    deleted since, those that were there before, and those with input files: of these only the database knows more."""
     pairs = [
         (one.id if isinstance(one, operations.Stored) and (one.record.files or one.is_replaced) else one, body)
         for one, body in zip(answers, bodies, strict=True)
     ]
     read = [one for one, _ in pairs if isinstance(one, int)]
     earlier, owner = {job.id: job for job in protocol.in_full(read)} if read else {}, _user(request).get_username()
+    token = people.let_in_by(request)
 
     def show(one: Answer, body: Any) -> protocol.Job | JobsError:
         if isinstance(one, operations.Stored):
             return protocol.fresh(one, payload=body.payload, owner=owner, group=body.group, tags=body.tags or ())
-        return one if isinstance(one, NotUnique) else earlier.get(one) or JobDeleted(job=one)
+        if isinstance(one, NotUnique) or one not in earlier:
+            return one if isinstance(one, NotUnique) else JobDeleted(job=one)
+        is_readable = token is None or token.may("read")
+        return earlier[one] if is_readable else protocol.without_content(earlier[one], keeps_input=body is not None)
 
     return [show(one, body) for one, body in pairs]

@@ -25,7 +25,7 @@ Errors always have this form, with the status that fits, and with the numbers th
 
 400 `not_json`; 401 `unauthorized` (no key, a wrong or a revoked one, or one that ran out); 403 `forbidden`,
 `queue_not_allowed`, `insufficient_scope` (a token has some of the scopes `submit`, `read` for all that looks, and
-`operate` to cancel, retry and run now);
+`operate` to cancel, retry and run now; without `read` the answers leave out what a job was given and gave);
 404 `not_found` (also for jobs that are not yours to see); 405 `method_not_allowed`; 409 `lease_lost`,
 `output_gap`, `not_unique`, `not_ended`, `file_in_use`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`,
 `quota_reached`; 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`,

@@ -208,7 +208,7 @@ def create_view_token(request: HttpRequest, body: clients.NewViewToken) -> HttpR
     A token for one job of yours, or for your jobs of one tag (operators: any), for up to a day. In the address
     (`?token=jfv_...`) it opens, to a page of any site, `GET /api/v1/jobs/{id}`, its `/output` and `/events`, and of a
     tag `GET /api/v1/events` and `GET /api/v1/jobs`: without payload, owner, worker, files and attempts. Nothing else.
-    Its streams end when it expires or is revoked. An API token needs the scope `read` too. 429 `quota_reached` with
+    Its streams end when it expires or is revoked. An API token needs the scope `read` too. 413 `quota_reached` with
     1,000 of yours that are good.
     """
     people.require(request, "read")  # whoever shows it to others may look at it

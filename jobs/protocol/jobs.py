@@ -154,6 +154,16 @@ _NOT_IN_VIEWS: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 
 
+_INPUT: Final[Mapping[str, Any]] = {"payload": None, "inputs": []}
+_RESULT: Final[Mapping[str, Any]] = {"checkpoint": None, "result": None, "error": None, "files": []}
+
+
+def without_content(job: Job, *, keeps_input: bool) -> Job:
+    """A job's document for who may not read: without what it gave, and what it was given unless that came with the
+    call."""
+    return job.model_copy(update=_RESULT if keeps_input else {**_INPUT, **_RESULT})
+
+
 def as_view(document: Mapping[str, Any]) -> dict[str, Any]:
     """A job's document as a view token shows it."""
     return {name: _NOT_IN_VIEWS.get(name, value) for name, value in document.items()}

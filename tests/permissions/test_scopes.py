@@ -12,6 +12,7 @@ from accounts.http import SessionAuth
 from jobs import operations
 from jobs.api.clients import router
 from outbox.models import Endpoint
+from tests import farm
 from tests.looped import looped
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("work_kind")]
@@ -35,8 +36,8 @@ def called(ada: User) -> Callable[[str, Call], int]:
     return call
 
 
-def _client(person: User, scope: str) -> Client:
-    _, key = accounts.create_token(person, name=scope, scopes=[scope])
+def _client(person: User, *scopes: str) -> Client:
+    _, key = accounts.create_token(person, name=" and ".join(scopes), scopes=scopes)
     return Client(headers={"Authorization": f"Bearer {key}"})
 
 
@@ -111,6 +112,54 @@ def test_every_call_of_clients_has_a_scope() -> None:
     }
     looks, changes = {("GET", "read"), ("HEAD", "read")}, ("submit", "operate")
     assert scopes == {*looks, *((method, scope) for method in ("POST", "DELETE") for scope in changes)}
+
+
+SECRET = "what only who reads may see"
+HIDDEN: dict[str, object] = {
+    "payload": None,
+    "checkpoint": None,
+    "result": None,
+    "error": None,
+    "files": [],
+    "inputs": [],
+}
+
+
+def _failed_once(owner: User) -> int:
+    """A job that waits for its next attempt; the last one kept something, and failed."""
+    job = operations.submit("work", {"text": SECRET}, owner=owner, max_attempts=2)
+    worker = farm.worker("w", "work")
+    claimed = farm.claim_one(worker)
+    operations.checkpoint(worker, job.pk, claimed.lease, {"found": SECRET})
+    farm.fail(worker, claimed, SECRET)
+    return job.pk
+
+
+@pytest.mark.parametrize("scopes", [["operate"], ["operate", "read"]])
+@pytest.mark.parametrize("call", ["run_now", "priority", "retry"])
+def test_who_may_not_read_is_not_answered_with_what_a_job_was_given_and_gave(
+    ada: User, call: str, scopes: list[str]
+) -> None:
+    job = _failed_once(ada)
+    if call == "retry":
+        operations.cancel(job, by=ada)
+    token = _client(ada, *scopes)
+    answer = token.post(f"/api/v1/jobs/{job}/{call}", {"priority": -5}, content_type="application/json")
+    assert answer.status_code in {200, 201}
+    assert (SECRET in answer.text) is ("read" in scopes)
+    if scopes == ["operate"]:
+        assert {name: answer.json()[name] for name in HIDDEN} == HIDDEN
+
+
+def test_who_may_only_submit_gets_from_a_repeat_nothing_that_the_job_gave(ada: User) -> None:
+    """What it was given came with the call."""
+    token, headers = _client(ada, "submit"), {"Idempotency-Key": "once"}
+    first = token.post("/api/v1/jobs", NEW, content_type="application/json", headers=headers)
+    worker = farm.worker("w", "work")
+    farm.succeed(worker, farm.claim_one(worker), {"text": SECRET})
+    again = token.post("/api/v1/jobs", NEW, content_type="application/json", headers=headers).json()
+    assert (again["id"], again["status"], again["payload"]) == (first.json()["id"], "success", NEW["payload"])
+    assert again["result"] is None
 
 
 def test_uploads_are_made_and_deleted_by_who_may_submit_and_looked_at_by_who_may_read(ada: User) -> None:

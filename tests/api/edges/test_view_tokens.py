@@ -1,6 +1,7 @@
 """Tokens for one job or one tag: they show that and nothing else, for a while, to pages of any site."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ from django.db.models.functions import Now
 from accounts import operations as accounts
 from jobs import operations
 from jobs.models import ViewToken
+from postgres.clock import now
 from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.test_events_that_match import submit
@@ -190,6 +192,17 @@ def test_what_makes_no_sense_is_refused(client: httpx.Client, stranger: httpx.Cl
     refused = stranger.get("/events", params={"token": "jfv_none"})
     assert (refused.status_code, refused.headers["Access-Control-Allow-Origin"]) == (401, "*")
     assert "Access-Control-Allow-Origin" not in stranger.get("/events").headers
+
+
+def test_one_too_many_is_refused_as_the_document_says(client: httpx.Client, ada: User) -> None:
+    until = now() + timedelta(hours=1)
+    ViewToken.objects.bulk_create(
+        ViewToken(by=ada, key_hash=str(number), tag="a", expires_at=until) for number in range(1_000)
+    )
+    refused = client.post("/api/v1/view-tokens", json={"tag": "a"})
+    assert (refused.status_code, refused.json()["error"]) == (413, "quota_reached")
+    call = client.get("/api/v1/openapi.json").json()["paths"]["/api/v1/view-tokens"]["post"]
+    assert f"{refused.status_code} `quota_reached`" in call["description"]
 
 
 def test_one_that_expired_is_deleted(make: Make) -> None:
