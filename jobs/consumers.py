@@ -17,15 +17,13 @@ from core.asgi import Message, Receive, Scope, Send
 from core.refusal import Refusal
 from jobs import http
 from jobs.errors import InvalidKey, LeaseLost
-from jobs.operations import ClaimedJob
 from jobs.protocol import messages, sessions
 from jobs.protocol.messages import Call, Unreadable
 from jobs.protocol.sessions import Arrival, Performed
 from jobs.queries.reads import Interest
 from jobs.waiting.calls import Calls, Received
-from jobs.waiting.notifier import Notifier
+from jobs.waiting.notifier import NEVER, Notifier, Wakeup
 from jobs.waiting.presence import Seen
-from jobs.waiting.wait_groups import NEVER, Wakeup
 from live import hub
 from postgres import connections
 from postgres.reachability import note_trouble
@@ -199,7 +197,8 @@ class Session:
         if claims:
             await self._take_the_place(call)
             if (look := self._look_for(call)) is not None:
-                self._park(received, look.interest, polled_at=look.at)
+                self._parked, self._claims_with_wait, self._queues = received, True, sessions.queues(call)
+                self._wait_for_work(look.interest, polled_at=look.at)
                 return
         polled_at, touches = _now(), self._touches
         try:
@@ -210,7 +209,9 @@ class Session:
             await self._failed(call, error)
             return
         if claims:
-            self._note_look(call, performed, at=polled_at, touches=touches)
+            self._look = None
+            if (interest := performed.waits_for) and sessions.is_claim(call) and sessions.claimed(performed.answer):
+                self._look = Look(at=polled_at, touches=touches, queues=sessions.queues(call), interest=interest)
         await self._answer(received, performed, polled_at=polled_at, claims=claims)
 
     def _look_for(self, call: Call) -> Look | None:
@@ -222,17 +223,6 @@ class Session:
             return None
         is_fresh = _now() < look.at + LOOK_S and look.touches == self._touches
         return look if is_fresh and look.queues == sessions.queues(call) else None
-
-    def _note_look(self, call: Call, performed: Performed, *, at: float, touches: int) -> None:
-        self._look = None
-        took_some = sessions.is_claim(call) and sessions.claimed(performed.answer)
-        if took_some and performed.waits_for is not None:
-            self._look = Look(at=at, touches=touches, queues=sessions.queues(call), interest=performed.waits_for)
-
-    def _park(self, received: Received, interest: Interest, *, polled_at: float) -> None:
-        self._parked, self._claims_with_wait = received, True
-        self._queues = sessions.queues(received.call)
-        self._wait_for_work(interest, polled_at=polled_at)
 
     async def _take_the_place(self, call: Call) -> None:
         """A new claim ends the waiting of the last one; other calls that bring jobs leave it alone."""
@@ -250,7 +240,8 @@ class Session:
         if claims:
             self._end_wakeup(got_jobs=bool(jobs))
         if self._is_gone:
-            await self._withdraw(jobs)
+            if jobs:  # nobody is there to take these: they are for others at once
+                await connections.run(sessions.withdraw, self._key, {job.id: self._leases[job.id] for job in jobs})
             return
         self._notifier.note_holder(self._share, self._interest if len(self._leases) > 1 else None)
         self._claims_with_wait = self._claims_with_wait or sessions.wait_s(call) > 0
@@ -261,12 +252,6 @@ class Session:
         if performed.waits_for is not None and (parks or not self._claims_with_wait):
             self._queues = sessions.queues(call)
             self._wait_for_work(performed.waits_for, polled_at=polled_at)
-
-    async def _withdraw(self, jobs: Sequence[ClaimedJob]) -> None:
-        """Nobody is there to take these: they are for others at once."""
-        if jobs:
-            leases = {job.id: self._leases[job.id] for job in jobs}
-            await connections.run(sessions.withdraw, self._key, leases)
 
     async def _watch_leases(self) -> None:
         """Whenever something about the worker changed: is its key good, are its jobs still its own?"""
@@ -282,7 +267,9 @@ class Session:
                 logger.exception("Could not look after worker %s; its next call will tell", self._worker.pk)
                 continue
             await self._send_stops(examined.stopped, leases)
-            await self._send_drained(examined.is_drained)
+            if examined.is_drained != self._is_drained:
+                self._is_drained = examined.is_drained
+                await self._send(messages.drained(self._is_drained))
             waits = self._waiting is not None and not self._waiting.done()
             if waits and examined.interest != self._interest:
                 self._wait_for_work(examined.interest, polled_at=NEVER)
@@ -293,11 +280,6 @@ class Session:
             if self._leases.get(job_id) == examined[job_id]:
                 del self._leases[job_id]
                 await self._send(messages.stop(job_id, fence=examined[job_id].fence, reason=reason))
-
-    async def _send_drained(self, is_drained: bool) -> None:
-        if is_drained != self._is_drained:
-            self._is_drained = is_drained
-            await self._send(messages.drained(is_drained))
 
     def _wait_for_work(self, interest: Interest, *, polled_at: float) -> None:
         self._stop_waiting()

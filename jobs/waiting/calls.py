@@ -46,10 +46,10 @@ class Calls:
             await self._changed.wait()
         taken: list[Received] = []
         jobs: set[int | None] = set()  # whose output was taken; None: something else was
-        while self._waiting and (not taken or self._next_goes_with(jobs)):
+        while self._waiting:
+            job = sessions.output_of(self._waiting[0].call)
+            if taken and (job in {None, *jobs} or None in jobs):
+                break
             taken.append(self._waiting.popleft())
-            jobs.add(sessions.output_of(taken[-1].call))
+            jobs.add(job)
         return taken
-
-    def _next_goes_with(self, jobs: set[int | None]) -> bool:
-        return sessions.output_of(self._waiting[0].call) not in {None, *jobs} and None not in jobs

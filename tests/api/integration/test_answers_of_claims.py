@@ -13,9 +13,9 @@ from core.asgi import Message, Scope, Send
 from jobs import http, operations
 from jobs.protocol import answers, messages, sessions
 from jobs.protocol.messages import Call
-from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.requests import Django, Handler, Places
+from jobs.waiting.wrapper import LongPoll
 from postgres import connections
 from tests import farm
 

@@ -14,8 +14,7 @@ import live
 from jobs import operations
 from jobs.queries.reads import Claimable, Interest
 from jobs.waiting import notifier as bells
-from jobs.waiting.notifier import Notifier
-from jobs.waiting.wait_groups import NEVER, Wakeup
+from jobs.waiting.notifier import NEVER, Notifier, Wakeup
 from live import hub
 from postgres import connections
 from tests import farm

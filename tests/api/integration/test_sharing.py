@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from jobs.queries.reads import Interest
-from jobs.waiting.notifier import Share
-from jobs.waiting.wait_groups import NEVER
+from jobs.waiting.notifier import NEVER, Share
 from tests.api.integration.test_notifier import CHAT, ringing, waiting
 from tests.live.integration.support import eventually
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from jobs.waiting.story import Story
+from jobs.waiting.events import Story
 from live.registry import Item
 from live.rendering import Page
 from live.send_queue import Message
