@@ -14,7 +14,7 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         """Find the kinds that the apps declare in their `kinds.py` and `hooks.py`."""
         from accounts.operations import handed_over  # noqa: PLC0415 (models are not loaded when this module is)
-        from jobs.operations.views import revoke_view_tokens_of  # noqa: PLC0415
+        from jobs.operations.one import revoke_view_tokens_of  # noqa: PLC0415
         from jobs.operations.workers import revoke_all_of  # noqa: PLC0415
 
         autodiscover_modules("kinds", "hooks")

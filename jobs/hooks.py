@@ -7,7 +7,7 @@ from django.db.models.signals import post_save, pre_delete
 from django.dispatch import receiver
 
 from jobs.models import Share
-from jobs.operations import signal_addresses
+from jobs.operations import waits
 from live import operations as live
 from outbox import operations as outbox
 
@@ -30,4 +30,4 @@ def _shared_by(person: User) -> list[int]:
     return list(Share.objects.filter(created_by=person).values_list("job_id", flat=True))
 
 
-outbox.register_scheme(signal_addresses.SCHEME, check=signal_addresses.check, take=signal_addresses.take)
+outbox.register_scheme(waits.SCHEME, check=waits.check_address, take=waits.take_event)

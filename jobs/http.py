@@ -324,8 +324,9 @@ def _streamed(request: HttpRequest, stored: Stored, *, content_type: str, dispos
     etag = f'"{stored.sha256}"'
     if request.headers.get("If-None-Match") == etag:
         return HttpResponseNotModified(headers={"ETag": etag})
+    is_same = request.headers.get("If-Range", etag) == etag  # else all of it is asked for
     try:
-        part = _part(request, stored, etag)
+        part = files.span(request.headers.get("Range", ""), size=stored.size) if is_same else None
     except NoSuchRange as refusal:
         return api.refused(refusal)
     content = _opened(stored)
@@ -361,13 +362,6 @@ def _opened(stored: Stored) -> "File[bytes]":
         return default_storage.open(stored.stored_as)
     except FileNotFoundError:
         raise NotFound("There is no such file.") from None
-
-
-def _part(request: HttpRequest, stored: Stored, etag: str) -> files.Span | None:
-    """The part of the file that is asked for; None: all of it, also where If-Range names another file."""
-    if request.headers.get("If-Range", etag) != etag:
-        return None
-    return files.span(request.headers.get("Range", ""), size=stored.size)
 
 
 def _chunks(content: "File[bytes]", span: files.Span) -> Iterator[bytes]:

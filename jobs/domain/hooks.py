@@ -2,7 +2,7 @@
 
 An app that declares a kind: with jobs that are being claimed, and with each change of status (docs/adr/0026). The app
 that meters jobs: with those that come, and with attempts that end (docs/adr/0090). Jobs know nothing of what is
-counted: its answers say when new jobs may start. `jobs.operations.hooks` and `jobs.operations.metering` make the calls.
+counted: its answers say when new jobs may start. `jobs.operations.hooks` and `jobs.operations.events` make the calls.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -6,8 +6,7 @@ from jobs.domain.hooks import Discard, Move, Prepared
 from jobs.domain.kinds import Kind, queue_of_model
 from jobs.domain.leases import Beat, Lease
 from jobs.kinds import declare, declared
-from jobs.operations import bulk, flow_actions as flows
-from jobs.operations.children import submit_child
+from jobs.operations import bulk, flows
 from jobs.operations.claim import claim, finish_and_claim
 from jobs.operations.content import check as check_content
 from jobs.operations.finish import (
@@ -20,7 +19,15 @@ from jobs.operations.finish import (
     release,
     withdraw,
 )
-from jobs.operations.flow_templates import SubmittedFlow, check_start, check_template, jobs_of, store_flow, submit_flow
+from jobs.operations.flows import (
+    SubmittedFlow,
+    check_start,
+    check_template,
+    jobs_of,
+    store_flow,
+    submit_child,
+    submit_flow,
+)
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, done_once, is_known, once, repeatable, was_replaced
@@ -45,6 +52,18 @@ from jobs.operations.janitor import (
 )
 from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.new_jobs import JobOptions, NewJob
+from jobs.operations.one import (
+    change_priority,
+    create_view_token,
+    lock_waiting,
+    move_link,
+    reroute,
+    revoke_view_token,
+    run_now,
+    share,
+    unshare,
+    view_token,
+)
 from jobs.operations.queues import (
     bound_keys,
     create_kind,
@@ -71,11 +90,8 @@ from jobs.operations.report import (
     write_outputs,
     write_outputs_by_loop,
 )
-from jobs.operations.rollup import measure_usage, recount_usage, roll_up
-from jobs.operations.scores import score_also, score_yesterday
+from jobs.operations.rollup import measure_usage, recount_usage, roll_up, score_also, score_yesterday
 from jobs.operations.submit import check_payload, check_submit, clone, retry, store, store_recent, submit, submit_many
-from jobs.operations.views import create_view_token, revoke_view_token, view_token
-from jobs.operations.waiting import change_priority, lock_waiting, move_link, reroute, run_now, share, unshare
 from jobs.operations.waits import signal, signal_by_key
 from jobs.operations.workers import (
     authenticate,

@@ -1,7 +1,7 @@
 """What a bulk action does to the jobs of one batch, and what takes that back."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,8 +14,9 @@ from jobs.domain.bulks import FITS, BulkAction
 from jobs.domain.states import Status
 from jobs.errors import ContentNotKept
 from jobs.models import Bulk, BulkItem, Job
-from jobs.operations import hooks, queues
+from jobs.operations import queues
 from jobs.operations.finish import cancel_locked
+from jobs.operations.one import change_waiting
 from jobs.operations.submit import submit_again
 from jobs.queries import bulks
 
@@ -110,7 +111,7 @@ def _change(job_ids: Sequence[int], column: str, value: Any) -> BatchResult:
     waiting = bulks.lock_jobs(job_ids, states=FITS[BulkAction.QUEUE])
     jobs = [job for job in waiting if getattr(job, column) != value]
     outcome.items = {job.pk: _was(job, column, value) for job in jobs}
-    outcome.note("changed", count=_write(jobs, {column: value}), changed=True)
+    outcome.note("changed", count=change_waiting(jobs, **{column: value}), changed=True)
     outcome.note("were so already", count=len(waiting) - len(jobs))
     outcome.note(_TOO_LATE, count=len(job_ids) - len(waiting))
     return outcome
@@ -123,7 +124,7 @@ def _run_now(job_ids: Sequence[int], *, now: datetime) -> BatchResult:
     free = [job for job in later if not (job.is_behind or (job.limit_until is not None and job.limit_until > now))]
     jobs = [job for job in free if not registry.hold(job.pk, is_metered=job.is_metered)]
     outcome.items = {job.pk: _was(job, "run_at", now) for job in jobs}
-    outcome.note("run now", count=_write(jobs, {"run_at": now}), changed=True)
+    outcome.note("run now", count=change_waiting(jobs, run_at=now), changed=True)
     outcome.note("were due already", count=len(waiting) - len(later))
     outcome.note("wait for their limit, budget, signal or another job", count=len(later) - len(jobs))
     outcome.note(_TOO_LATE, count=len(job_ids) - len(waiting))
@@ -132,15 +133,6 @@ def _run_now(job_ids: Sequence[int], *, now: datetime) -> BatchResult:
 
 def _was(job: Job, column: str, now_is: Any) -> dict[str, Any]:
     return {"fence": job.fence, column: _json(getattr(job, column)), "set_to": _json(now_is)}
-
-
-def _write(jobs: Sequence[Job], columns: Mapping[str, Any]) -> int:
-    if not jobs:
-        return 0
-    changed = bulks.change_waiting([job.pk for job in jobs], **columns)
-    hooks.changed([job.pk for job in jobs])
-    hooks.available(*{columns.get("queue", job.queue) for job in jobs})
-    return changed
 
 
 def _cancel_new(items: Sequence[BulkItem], *, by: User) -> BatchResult:
@@ -162,7 +154,7 @@ def _restore(items: Sequence[BulkItem], column: str, old: Callable[[dict[str, An
     ]
     for value in {old(was[job.pk]) for job in jobs}:
         same = [job for job in jobs if old(was[job.pk]) == value]
-        outcome.note("put back", count=_write(same, {column: value}), changed=True)
+        outcome.note("put back", count=change_waiting(same, **{column: value}), changed=True)
     outcome.note("did not wait any more, or were changed since", count=len(items) - len(jobs))
     return outcome
 

@@ -86,8 +86,13 @@ def finish_and_claim(
     `unless_lost`: nothing is claimed if a lease was lost. Raises as `finish` does.
     """
     request = idempotency.finish_key(worker, request_id, [(entry.job_id, entry.lease) for entry in finished])
-    handed_in, taken, discarded = _finished_and_claimed(
-        worker, finished, limit=limit, unless_lost=unless_lost, request=request
+    most, is_plain = min(limit, MOST), are_successes(finished) and not transactions.is_serializable()
+    both = None
+    if limit and finished and is_plain and worker.drained_at is None:
+        with contextlib.suppress(_SomeLost):
+            both = _together(worker, finished, limit=most, request=request)
+    handed_in, taken, discarded = both or _in_turn(
+        worker, finished, limit=most, unless_lost=unless_lost, request=request
     )
     if not handed_in.is_repeat:
         _count(taken)
@@ -157,7 +162,8 @@ def _round(
         rows = moves.claim(worker, queues=home, limit=limit, only_if_idle=False, request=request)
     _tidy_after(rows, queues=home, limit=limit)
     if not rows and steals and keys.begin_to_steal(worker):
-        others = _spelled_out(steals, home)
+        every = _once([*steals, *(fleet.known_queues() if ANY_QUEUE in steals else ())])
+        others = [queue for queue in every if queue not in home and queue != ANY_QUEUE]
         rows = moves.claim(worker, queues=others, limit=limit, only_if_idle=True, request=request)
         _tidy_after(rows, queues=others, limit=limit)
     if not rows:
@@ -199,36 +205,17 @@ def _allowed(worker: Worker, requested: Sequence[str] | None) -> tuple[list[str]
     if requested is None:
         return home, steals
     requested = _once(requested)
-    _check(requested, home, steals)
-    return [queue for queue in requested if queue in home], [queue for queue in requested if queue not in home]
-
-
-def _once(queues: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(queues))
-
-
-def _check(requested: Sequence[str], home: Sequence[str], steals: Sequence[str]) -> None:
     known = keys.known_queues(queue for queue in requested if "\x00" not in queue)
     for queue in requested:
         if queue not in known:
             raise UnknownQueue(queue=queue)
         if queue not in home and queue not in steals and ANY_QUEUE not in steals:
             raise QueueNotAllowed(queue=queue)
+    return [queue for queue in requested if queue in home], [queue for queue in requested if queue not in home]
 
 
-def _spelled_out(steals: Sequence[str], home: Sequence[str]) -> list[str]:
-    every = _once([*steals, *(fleet.known_queues() if ANY_QUEUE in steals else ())])
-    return [queue for queue in every if queue not in home and queue != ANY_QUEUE]
-
-
-def _finished_and_claimed(
-    worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID
-) -> tuple[HandedIn, list[ClaimedJob], int]:
-    is_plain = are_successes(finished) and not transactions.is_serializable()
-    if limit and finished and is_plain and worker.drained_at is None:
-        with contextlib.suppress(_SomeLost):
-            return _together(worker, finished, limit=min(limit, MOST), request=request)
-    return _in_turn(worker, finished, limit=min(limit, MOST), unless_lost=unless_lost, request=request)
+def _once(queues: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(queues))
 
 
 @transactions.retried

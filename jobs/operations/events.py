@@ -1,21 +1,34 @@
-"""What others are told of jobs and queues: events, written by the transaction that makes them true (docs/outbox.md)."""
+"""What other apps learn of jobs and queues: endpoints of the outbox by events, written by the transaction that makes
+them true (docs/outbox.md), and the meter by calls.
 
+A meter that fails at an end is a line in the log, and what it wrote is rolled back alone, as with hooks of kinds
+(docs/adr/0026).
+"""
+
+import json
+import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import transaction
 
+from jobs import registry
+from jobs.domain.hooks import AttemptEnd
 from jobs.domain.reasons import expired
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.models import Job
 from jobs.queries import reads
 from jobs.queries.moves import Settlement
 from jobs.queries.submits import Stored
+from observing import fields
 from outbox import operations as outbox
 from outbox.operations import NewEvent
+from postgres import transactions
 
+log = logging.getLogger(__name__)
 _TYPES: Final[Mapping[Status, str]] = {
     Status.SUCCESS: "job.succeeded",
     Status.FAILED: "job.failed",
@@ -24,19 +37,45 @@ _TYPES: Final[Mapping[Status, str]] = {
 }
 
 
-def settled(moved: Sequence[Any], *, settlements: Sequence[Settlement] = ()) -> None:
-    """Attempts of these jobs ended. `moved` are their rows, which say whether any endpoint listens: where none does
-    this asks the database nothing."""
-    if not moved or not moved[0].listens:
-        return
-    lost = {one.job_id for one in settlements if one.outcome is AttemptOutcome.LOST}
-    if ids := [row.id for row in moved if row.status != Status.PENDING or row.id in lost]:
-        _record(ids, lost=lost)
+def settled(moved: Sequence[Any], *, settlements: Sequence[Settlement], locked: Mapping[int, Any]) -> None:
+    """Attempts of these jobs ended: `moved` are their rows as they stand now, `locked` as they were."""
+    _record_settled(moved, settlements)
+    by_job = {one.job_id: one for one in settlements}
+    _attempts_ended(
+        AttemptEnd(
+            job_id=row.id, fence=by_job[row.id].fence, kind=was.kind, is_over=row.status != Status.PENDING,
+            is_metered=was.is_metered, result=_decoded(by_job[row.id].result),
+        )
+        for row, was in ((row, locked[row.id]) for row in moved)
+        if _is_metered(was)
+        and (row.status != Status.PENDING or by_job[row.id].outcome not in {AttemptOutcome.UNCONFIRMED, None})
+    )  # fmt: skip
 
 
-def ended_waiting(job_ids: Sequence[int]) -> None:
-    if job_ids and outbox.listens():
-        _record(job_ids, lost=())
+def succeeded(moved: Sequence[Any], *, results: Sequence[str | None]) -> None:
+    """These jobs succeeded, with these results in JSON."""
+    _record_settled(moved, ())
+    _attempts_ended(
+        AttemptEnd(
+            job_id=row.id, fence=row.fence, kind=row.kind, is_over=True, is_metered=row.is_metered,
+            result=_decoded(result), worker=row.worker_name or "",
+        )
+        for row, result in zip(moved, results, strict=True) if _is_metered(row)
+    )  # fmt: skip
+
+
+def ended_waiting(jobs: Sequence[Any]) -> None:
+    """These jobs ended while they waited."""
+    if jobs and outbox.listens():
+        _record([job.id for job in jobs], lost=())
+    meter_ended_waiting(jobs)
+
+
+def meter_ended_waiting(jobs: Iterable[Any]) -> None:
+    """The same of jobs that became others, for the meter alone."""
+    meter, job_ids = registry.meter(), [job.id for job in jobs if job.is_metered]
+    if meter is not None and job_ids:
+        _guarded(lambda: meter.ended_waiting(job_ids), job_ids)
 
 
 def queue_changed(event_type: str, queue: str, *, by: User | None) -> None:
@@ -71,6 +110,15 @@ def replaced(earlier: Iterable[Job], newer: Iterable[Any], *, listens: bool, by:
         facts = reads.event_facts([*before], most_bytes=settings.OUTBOX["RESULT_BYTES"])
         outbox.record_all([_replacement(row, before[row.id], after[row.id], by=by) for row in facts])
     outbox.forget_callbacks([*before])
+
+
+def _record_settled(moved: Sequence[Any], settlements: Sequence[Settlement]) -> None:
+    """`moved` say whether any endpoint listens: where none does this asks the database nothing."""
+    if not moved or not moved[0].listens:
+        return
+    lost = {one.job_id for one in settlements if one.outcome is AttemptOutcome.LOST}
+    if ids := [row.id for row in moved if row.status != Status.PENDING or row.id in lost]:
+        _record(ids, lost=lost)
 
 
 def _record(job_ids: Sequence[int], *, lost: Collection[int]) -> None:
@@ -130,3 +178,28 @@ def _result(row: Any) -> Any:
     if row.result_bytes is None:
         return outbox.NO_RESULT
     return outbox.TOO_LARGE if row.result is None else row.result
+
+
+def _attempts_ended(ends: Iterable[AttemptEnd]) -> None:
+    meter, all_ends = registry.meter(), list(ends)
+    if meter is not None and all_ends:
+        _guarded(lambda: meter.attempts_ended(all_ends), [end.job_id for end in all_ends])
+
+
+def _guarded(call: Callable[[], None], job_ids: Sequence[int]) -> None:
+    try:
+        with transaction.atomic():
+            call()
+    except Exception as error:
+        if transactions.collided(error):  # the whole transaction is to run again, and nothing of it is lost
+            raise
+        with fields.about(job_id=job_ids[0] if len(job_ids) == 1 else None):
+            log.exception("the meter failed for the ends of the jobs %s, which stand", job_ids[:20])
+
+
+def _is_metered(row: Any) -> bool:
+    return row.is_metered or row.kind in registry.METERED_KINDS
+
+
+def _decoded(result: str | None) -> Any:
+    return None if result is None else json.loads(result)

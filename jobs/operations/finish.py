@@ -19,7 +19,7 @@ from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
-from jobs.operations import content, endings, events, hooks, idempotency, metering, queues, waits
+from jobs.operations import content, edges, events, hooks, idempotency, queues, waits
 from jobs.queries import bulks, flows, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions
@@ -79,12 +79,15 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseL
 
 def hand_in(worker: Worker, finished: Sequence[Finished]) -> HandedIn:
     """`finish`, in the caller's transaction."""
-    ended = (_succeed if are_successes(finished) else _settle_held)(worker, finished)
-    return answered(worker, finished, ended)
+    if not are_successes(finished):
+        return answered(worker, finished, _settle_held(worker, finished))
+    successes = Successes.of(finished)
+    moved = moves.succeed(worker, successes.leases, results=successes.results, runs=successes.runs)
+    return answered(worker, finished, successes.announce(moved))
 
 
 def are_successes(finished: Sequence[Finished]) -> bool:
-    """Whether nothing is to be decided about any of these."""
+    """Whether nothing is to be decided about any of these: one statement locks and settles them."""
     return all(entry.outcome == "success" for entry in finished)
 
 
@@ -119,7 +122,14 @@ def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[int]:
     A lease that it has named meanwhile, or lost, is left alone.
     """
     rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_fence < row.fence]
-    return list(settle([_never_claimed(row) for row in rows], rows=rows))
+    never_claimed = [
+        Settlement(
+            job_id=row.id, fence=row.fence, status=Status.PENDING, failures=row.failures, releases=row.releases,
+            unconfirmed=row.unconfirmed, avoid=_avoid(row),
+        )
+        for row in rows
+    ]  # fmt: skip
+    return list(settle(never_claimed, rows=rows))
 
 
 @transactions.retried
@@ -161,7 +171,7 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVe
 def _cancel(jobs: Sequence[Job], errors: Mapping[int, str]) -> dict[int, CancelVerdict]:
     waiting = [job for job in jobs if job.status == Status.PENDING]
     running = [job for job in jobs if job.status == Status.IN_PROGRESS]
-    endings.end_waiting(waiting, to=Status.CANCELED, errors=errors)
+    edges.end_waiting(waiting, to=Status.CANCELED, errors=errors)
     # The jobs are locked rows like the others; their columns have the same names.
     canceled = AttemptOutcome.CANCELED
     settle([decide(job, canceled, retryable=False, error=errors[job.pk]) for job in running], rows=running)
@@ -188,13 +198,6 @@ def decide(row: Any, outcome: AttemptOutcome, *, retryable: bool, error: str) ->
     return Settlement(job_id=row.id, fence=row.fence, avoid=avoid, error=error, **judgement._asdict())
 
 
-def _never_claimed(row: Any) -> Settlement:
-    return Settlement(
-        job_id=row.id, fence=row.fence, status=Status.PENDING, failures=row.failures, releases=row.releases,
-        unconfirmed=row.unconfirmed, avoid=_avoid(row),
-    )  # fmt: skip
-
-
 def _avoid(row: Any) -> Sequence[int]:
     """Who leaves it to others still: nobody, once one of them had it, since then the grace is over."""
     return () if row.avoid is None or row.worker_id in row.avoid else row.avoid
@@ -208,12 +211,16 @@ def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]
     moved = moves.settle(_hidden_from_those_who_failed(settlements, locked))
     hooks.changed([row.id for row in moved], "workers")
     hooks.settled(moved, settlements=settlements, locked=locked)
-    events.settled(moved, settlements=settlements)
-    metering.settled(moved, settlements=settlements, locked=locked)
+    events.settled(moved, settlements=settlements, locked=locked)
     content.ended([row.id for row in moved if row.status != Status.PENDING and locked[row.id].is_metered])
-    endings.let_go(moved)
+    edges.let_go(moved)
     for row in moved:
-        _announce(row)
+        if row.status == Status.PENDING:
+            hooks.available(row.queue, at=row.run_at if row.delayed else None)
+            if row.avoids:  # who is to leave it to others may have it after the grace
+                hooks.available(row.queue, at=row.run_at + timedelta(seconds=settings.JOBFARM["EXCLUSION_S"]))
+        if row.made_room:
+            hooks.available(row.queue)
     return {row.id: Status(row.status) for row in moved}
 
 
@@ -246,18 +253,11 @@ class Successes:
             hooked = {row.id: row for row in moved if row.kind in kinds.HOOKS}
             ends = [_success(row, results[pk]) for pk, row in hooked.items()]
             hooks.settled(hooked.values(), settlements=ends, locked=hooked)
-            events.settled(moved)
+            events.succeeded(moved, results=[*results.values()])
             hooks.available(*{row.counted_in for row in moved} - {None})
-            metering.succeeded(moved, results=[*results.values()])
             content.ended([row.id for row in moved if row.is_metered])
-            endings.went_on(moved)
+            edges.went_on(moved)
         return {self.places[row.place - 1]: Status(row.status) for row in moved}
-
-
-def _succeed(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:
-    """Nothing is to be decided about successes: one statement locks and settles them."""
-    successes = Successes.of(finished)
-    return successes.announce(moves.succeed(worker, successes.leases, results=successes.results, runs=successes.runs))
 
 
 def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:
@@ -320,12 +320,3 @@ def _failed(settlement: Settlement) -> bool:
         return settlement.unconfirmed > 1
     was_returned = settlement.outcome in {AttemptOutcome.RELEASED, AttemptOutcome.SUSPENDED, None}
     return settlement.status is Status.PENDING and not was_returned and settlement.blames_worker
-
-
-def _announce(row: Any) -> None:
-    if row.status == Status.PENDING:
-        hooks.available(row.queue, at=row.run_at if row.delayed else None)
-        if row.avoids:  # who is to leave it to others may have it after the grace
-            hooks.available(row.queue, at=row.run_at + timedelta(seconds=settings.JOBFARM["EXCLUSION_S"]))
-    if row.made_room:
-        hooks.available(row.queue)

@@ -1,169 +1,208 @@
-"""New jobs that come after others: in which flow, and what of theirs waits (docs/adr/0127)."""
+"""Flows as a whole: started from templates, which are stored, named lists of jobs with placeholders (docs/flows.md),
+gone on with by jobs that a running one submits for itself (docs/adr/0131), canceled and tried again."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Unpack, cast
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from jobs.domain import flows
-from jobs.domain.flows import Condition
-from jobs.domain.records import BEHIND, JobRecord
-from jobs.errors import InvalidValue, NotUnique, UnknownJob
-from jobs.models import Job, Step
-from jobs.operations import endings
-from jobs.queries import flows as queries, reads
+from core import audit
+from core.large_json import Cut
+from core.refusal import Refusal, existing, raised
+from jobs.domain import flows as templates
+from jobs.domain.flows import MOST_INTO, downstream
+from jobs.domain.kinds import Kind
+from jobs.domain.leases import Lease
+from jobs.domain.states import ENDED, Status
+from jobs.errors import (
+    AlreadyRetried,
+    ChildDiffers,
+    InvalidValue,
+    NotAllowed,
+    NotEnded,
+    NotFound,
+    StepNotEnded,
+    UnknownTemplate,
+)
+from jobs.models import Flow, FlowTemplate, Job, Worker, keeps_content
+from jobs.operations import finish, inputs, queues, report, submit
+from jobs.operations.new_jobs import JobOptions, NewJob, check, recorded
+from jobs.queries import bulks, flows, moves, reads, reports
 from jobs.queries.submits import Stored
-from postgres import statements
+from postgres import transactions
 
-Answers = list[Stored | NotUnique]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """New jobs on their way into a flow: `records` as they are stored, of which those that come after others wait;
-    `own` as they were; `before`: of each that is part of it, by its place in the call, the places of those of the
-    call that it comes after; `depths`: how many come one after another before it."""
-
-    records: Sequence[JobRecord]
-    own: Sequence[JobRecord]
-    before: Mapping[int, Sequence[int]]
-    depths: Mapping[int, int]
-
-    def connect(self, answers: Answers) -> Answers:
-        """Write down what comes after what of those that were stored.
-
-        Raises NotUnique where one that others of the call come after was refused for a twin."""
-        if not self.before:
-            return answers
-        for place in {one for named in self.before.values() for one in named}:
-            if isinstance(refused := answers[place], NotUnique):
-                raise refused
-        stored = {place: one for place, one in enumerate(answers) if isinstance(one, Stored)}
-        after = {place: [*self._after(place, stored)] for place in stored}
-        kept = [one._replace(record=self.own[place]) for place, one in stored.items() if place in self.before]
-        by_id = {one.id: after[place] for place, one in stored.items()}
-        depths = {one.id: self.depths[place] for place, one in stored.items() if place in self.depths}
-        if noted := queries.connect(kept, by_id, depths):
-            transaction.on_commit(lambda: endings.look_after(noted), robust=True)
-        return [
-            one._replace(behind_id=after[place][0], record=one.record._replace(after=tuple(after[place])))
-            if isinstance(one, Stored) and after[place]
-            else one
-            for place, one in enumerate(answers)
-        ]
-
-    def _after(self, place: int, stored: Mapping[int, Stored]) -> dict[int, None]:
-        return dict.fromkeys([*self.own[place].after, *(stored[one].id for one in self.before.get(place, ()))])
+AT_ONCE: Final = 500  # canceled in one transaction
+Jobs = Sequence[Mapping[str, Any]]
 
 
-def opened(records: Sequence[JobRecord]) -> Opened:
-    """Open a flow for those of these new jobs that are part of one, or find it; they are locked that come after any of
-    them. In the transaction that stores them, before it does.
+class SubmittedFlow(NamedTuple):
+    """The id of a flow, and those of its jobs in the order of their template."""
 
-    Raises UnknownJob for one that is gone, and InvalidValue for what is more than a flow may have (`domain.flows`).
+    id: int
+    jobs: list[int]
+
+
+def submit_flow(
+    template: str | Jobs, /, *, by: User | None = None, owner: User | None = None, **values: object
+) -> SubmittedFlow:
+    """Submit the jobs of a flow template, by its name or as a list of such jobs, all of them or none.
+
+    `values` stand for its placeholders; of a stored one those that are not named have their defaults. Raises
+    UnknownTemplate, InvalidValue for values that do not fit, and as `submit`: NotUnique too, where a `unique_key` of
+    one of its jobs is a living job's.
     """
-    before = {place: one.after_places for place, one in enumerate(records) if _is_part(one)}
-    before = {one: () for named in before.values() for one in named} | before
-    if not before:
-        return Opened(records=records, own=records, before={}, depths={})
-    known = _known(records)
-    _check_amounts(records, known)
-    deep = {place: max((known[job].depth + 1 for job in records[place].after), default=0) for place in before}
-    flow_ids = {one.flow_id for one in [*known.values(), *records] if one.flow_id is not None}
-    flow_id = queries.joined(flow_ids)
-    new = [job for job, row in known.items() if row.flow_id is None]
-    queries.join(flow_id, new, others=flow_ids - {flow_id})
-    own = [one._replace(flow_id=flow_id, in_flow=True) if place in before else one for place, one in enumerate(records)]
-    waiting = [one._replace(run_at=BEHIND, expires_s=None) if one.after or one.after_places else one for one in own]
-    depths = flows.depths(before, deep)
-    if max(depths.values()) >= flows.DEEPEST:
-        raise InvalidValue(field="after", why=f"{flows.DEEPEST:,} jobs one after another at most")
-    return Opened(records=waiting, own=own, before=before, depths=depths)
+    stored = store_flow(template, values, by=by, owner=owner)
+    flow_id = stored[0].record.flow_id
+    assert flow_id is not None  # each of them has a name
+    return SubmittedFlow(flow_id, [one.id for one in stored])
 
 
-def check(records: Sequence[JobRecord], *, by: User | None) -> None:
-    """Raise UnknownJob for a job that one of these new ones comes after, and that is not there or not for `by` to see;
-    InvalidValue where one call has jobs of a flow, and jobs that replace others."""
-    if not any(map(_is_part, records)):
-        return
-    ids = {job for record in records for job in record.after}
-    if any(record.on_conflict for record in records):
-        raise InvalidValue(field="on_conflict", why="what is part of a flow replaces no job and waits behind none")
-    visible = Job.objects.all() if by is None else reads.visible_to(by)
-    for job_id in sorted(ids - set(visible.filter(pk__in=ids).values_list("pk", flat=True))):
-        raise UnknownJob(job=job_id)
+@transactions.retried
+def store_flow(
+    template: str | Jobs, values: Mapping[str, Any], *, by: User | None, **options: Unpack[JobOptions]
+) -> list[Stored]:
+    """`submit_flow`, for who shows what was stored; `options` are those of all its jobs."""
+    with transaction.atomic():
+        answers = submit.store([cast("NewJob", {**one, **options}) for one in jobs_of(template, values)], by=by)
+        return [raised(one) for one in answers]
 
 
-def again(jobs: Sequence[Job], records: Sequence[JobRecord]) -> list[JobRecord]:
-    """The records of these ended jobs as they are tried again, each in its place of its flow, if it has one: after
-    whoever has the places now that it came after."""
-    steps = queries.steps([job.pk for job in jobs])
-    if not steps:
-        return [*records]
-    locked = queries.lock_after(steps.keys())  # while `jobs` were read their flow may have become another one
-    edges = queries.after(steps)
-    places = queries.places({edge.after_id for of in edges.values() for edge in of})
-    own = {steps[job.pk].place_id: n for n, job in enumerate(jobs) if job.pk in steps}
-    holders = queries.holders(set(places.values()) - own.keys())
-    made: list[JobRecord] = []
-    for job, record in zip(jobs, records, strict=True):
-        of = [places.get(edge.after_id, edge.after_id) for edge in edges.get(job.pk, ())]
-        made.append(record if job.pk not in locked else record._replace(
-            name=steps[job.pk].name or None, place_id=steps[job.pk].place_id, flow_id=locked[job.pk].flow_id,
-            after=tuple(holders.get(place, place) for place in of if place not in own),
-            after_places=tuple(own[place] for place in of if place in own),
-            condition=Condition(edges[job.pk][0].condition if of else Condition.SUCCESS),
-        ))  # fmt: skip
-    return made
+def jobs_of(template: str | Jobs, values: Mapping[str, Any]) -> list[Any]:
+    """The jobs that a start with these values submits. Raises UnknownTemplate and InvalidValue."""
+    if isinstance(template, str):
+        row = existing(FlowTemplate.objects.filter(pk=template).first(), UnknownTemplate(template=template[:100]))
+        jobs, placeholders = row.jobs, row.placeholders
+    else:
+        jobs, placeholders = template, dict.fromkeys(values)
+    templates.check_template(jobs, placeholders)
+    limit_bytes: int = settings.JOBFARM["PAYLOAD_BYTES"]
+    filled = templates.filled_template(jobs, placeholders, values, limit_bytes=limit_bytes)
+    return [{"payload": None, **one} for one in filled]
 
 
-def canceled_for(job: Job) -> list[Job]:
-    """What was canceled for the sake of this ended job, and is submitted again with it: locked. What comes after
-    others that did not succeed comes with the last of those instead: it would be canceled for them at once."""
-    canceled = queries.canceled_for(job.pk) if job.flow_id is not None else []
-    if not canceled:
-        return []
-    edges = queries.after([one.pk for one in canceled])
-    places = queries.places([job.pk, *edges, *(edge.after_id for of in edges.values() for edge in of)])
-    unhappy = queries.unhappy_holders({*places.values()})
-    again, causes = {places[job.pk]}, dict[int, int]()
-    for pk, of in edges.items():
-        before = {places.get(edge.after_id, 0) for edge in of if edge.condition == Condition.SUCCESS} - again
-        if stand := [unhappy[place] for place in before & unhappy.keys()]:
-            last = max(stand, key=lambda step: (step.depth, step.pk))
-            causes[pk] = causes.get(last.pk) or _root(last)
-        else:
-            again.add(places[pk])
-    queries.note_canceled(causes)
-    return [one for one in canceled if one.pk not in causes]
+def check_template(jobs: Any, placeholders: Any) -> None:
+    """Raise what could keep every start of such a template from making a flow: InvalidValue (a circle among it), and
+    UnknownKind, UnknownQueue and the like. What placeholders stand for is not known then."""
+    templates.check_template(jobs, placeholders)
+    kinds: dict[str, Kind] = {}
+    fixed = [{"payload": None, **job, "tags": [one for one in job.get("tags", ()) if "{{" not in one]} for job in jobs]
+    check(fixed, recorded(fixed, kinds), kinds, by=None)  # type: ignore[arg-type]  # checked above
 
 
-def _root(step: Step) -> int:
-    """For whose sake what comes after this one is canceled (sql/released.sql)."""
-    cause = step.canceled_for_id
-    return step.pk if cause is None or cause == step.parent_id else cause
+def check_start(template: Any, values: Any, *, by: User | None = None) -> None:
+    """Raise what a start with these values would raise, as far as that can be known before."""
+    kinds: dict[str, Kind] = {}
+    new = jobs_of(template, values)
+    check(new, recorded(new, kinds), kinds, by=by)
 
 
-def _is_part(record: JobRecord) -> bool:
-    return bool(record.after or record.after_places or record.name or record.flow_id)
+def submit_child(
+    worker: Worker, job_id: int, lease: Lease, new: NewJob, *, position: int, outlives: bool = False
+) -> int:
+    """Submit a job for the one that `lease` holds, of its owner, group, token, trace and flow, and return its id.
+
+    `position` counts from 0 in what the job submits: at a position where it has submitted one, in this attempt or an
+    earlier one, nothing more is submitted, and that one is the answer. Raises ChildDiffers where that has another kind
+    or payload. With `outlives` it goes on when the parent is canceled. Renews the lease.
+
+    The rights are those of the owner: raises as `submit`, and LeaseLost.
+    """
+    if not isinstance(new["payload"], Cut):
+        return _child(worker, job_id, lease, new, position=position, outlives=outlives)
+    report.heartbeat(worker, job_id, lease)  # nobody else stores anything for its owner
+    ahead = inputs.stored_ahead(
+        [new["payload"]], owner_id=reports.owner_of(job_id),
+        unless=lambda: flows.child(job_id, position) is not None,
+    )  # fmt: skip
+    with ahead:
+        return _child(worker, job_id, lease, new, position=position, outlives=outlives)
 
 
-def _known(records: Sequence[JobRecord]) -> dict[int, statements.Row]:
-    """The jobs that some of these come after, locked. Raises UnknownJob for one that is gone."""
-    ids = {job for one in records for job in one.after}
-    known = queries.lock_after(ids) if ids else {}
-    for job_id in ids - known.keys():
-        raise UnknownJob(job=job_id)
-    return known
+def cancel(flow_id: int, *, by: User | None) -> int:
+    """Cancel all jobs of a flow that have not ended and that `by` may act on (None: the system itself); how many.
+
+    Raises NotFound for a flow of which `by` sees no job."""
+    owner = _owner(flow_id, by=by)
+    canceled = 0
+    while ids := flows.living(flow_id, owner=owner)[:AT_ONCE]:
+        canceled += finish.cancel_many(ids, by=by)
+    if canceled:
+        audit.record(by, Flow(pk=flow_id), f"canceled, {canceled:,} jobs")
+    return canceled
 
 
-def _check_amounts(records: Sequence[JobRecord], known: Mapping[int, statements.Row]) -> None:
-    after = Counter(job for one in records for job in one.after)
-    inside = Counter(place for one in records for place in one.after_places)
-    most = max([*inside.values(), *(known[job].later + more for job, more in after.items())], default=0)
-    if most > flows.MOST_OUT:
-        raise InvalidValue(field="after", why=f"{flows.MOST_OUT:,} jobs come after one at most")
-    if max((len(one.after) + len(one.after_places) for one in records), default=0) > flows.MOST_INTO:
-        raise InvalidValue(field="after", why=f"a job comes after {flows.MOST_INTO:,} at most")
+def retry(flow_id: int, *, by: User | None, from_job: int | None = None) -> list[int]:
+    """Try again, each in its place, the jobs of a flow that did not succeed by themselves and that `by` may act on, and
+    what was canceled for their sake; the new jobs that try the former. One that is refused stays as it is, and the rest
+    goes on. Raises NotFound, and as `submit.retry` where nothing else is left.
+
+    `from_job`: that ended job instead, and all that came after it, however they ended; the new jobs, whoever comes
+    first first. What comes before is kept. Raises StepNotEnded for one of them that waits or runs, AlreadyRetried where
+    another job has that place by now, and NotAllowed for one that is not for `by` to act on.
+    """
+    if from_job is not None:
+        return _retry_from(flow_id, from_job, by=by)
+    again, refusals = list[int](), list[Refusal]()
+    for job_id in flows.unhappy(flow_id, owner=_owner(flow_id, by=by)):
+        try:
+            again.append(submit.retry(job_id, by=by, once=True).pk)
+        except AlreadyRetried:
+            continue
+        except Refusal as refusal:
+            refusals.append(refusal)
+    if refusals and not again:
+        raise refusals[0]
+    return again
+
+
+@transactions.retried
+def _child(worker: Worker, job_id: int, lease: Lease, new: NewJob, *, position: int, outlives: bool) -> int:
+    if not 0 <= position < MOST_INTO:
+        raise InvalidValue(field="position", why=f"from 0 to {MOST_INTO - 1:,}, got {position}")
+    # From here on no other call submits for this job. A heartbeat alone passes a locked row.
+    moves.lock_held(worker, [(job_id, lease)])
+    report.heartbeat(worker, job_id, lease)
+    if (child := flows.child(job_id, position)) is not None:
+        if (child.kind, child.payload) != (new["kind"], new["payload"]):
+            raise ChildDiffers(job=child.pk, position=position)
+        return child.pk
+    parent = Job.objects.select_related("owner", "group", "content_deletion").get(pk=job_id)
+    flow_id, depth = flows.of_parent(job_id)
+    inherited: Any = {"owner": parent.owner, "group": parent.group, "token_id": parent.token_id, "may_wait": True}
+    new = NewJob(**new, **inherited, keep_content=keeps_content(parent))
+    stored = submit.store_child(new, flow_id=flow_id, traceparent=parent.traceparent)
+    flows.adopt(stored.id, parent_id=job_id, position=position, depth=depth, outlives=outlives)
+    return stored.id
+
+
+@transactions.retried
+def _retry_from(flow_id: int, first: int, *, by: User | None) -> list[int]:
+    if (job := reads.operable(first, by=by)).flow_id != flow_id:
+        raise NotFound
+    if Status(job.status) not in ENDED:
+        raise NotEnded
+    after = flows.order(flow_id)
+    ids = downstream(first, after)
+    locked = bulks.lock_places([first, *ids])
+    if others := {*flows.holders(flows.places([first, *ids]).values()).values()}.difference(ids):
+        raise AlreadyRetried(job=min(others))
+    for living in sorted({*ids} - locked):
+        raise StepNotEnded(job=living)
+    jobs = Job.objects.whole().in_bulk(ids)
+    if by is not None:
+        for one in jobs.values():
+            if not reads.may_operate(by, one):
+                raise NotAllowed
+            queues.check_retry(one, by=by)
+    return [one.pk for one in submit.submit_all_again([jobs[one] for one in ids], by=by)]
+
+
+def _owner(flow_id: int, *, by: User | None) -> User | None:
+    """Whose jobs alone `by` may act on; None: everybody's."""
+    if by is None:
+        return None
+    if not reads.visible_to(by).filter(flow_id=flow_id).exists():
+        raise NotFound("There is no such flow.")
+    return None if bulks.reaches_all(by) else by

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jobs.domain.states import LIVE
 from jobs.errors import InvalidValue, NotUnique
-from jobs.operations.flow_templates import check_start, store_flow
+from jobs.operations.flows import check_start, store_flow
 from jobs.operations.submit import check_submit, submit
 from jobs.queries import flows, reads
 from observing import fields

@@ -172,7 +172,8 @@ def again(worker: Worker, rows: Sequence[moves.Row]) -> list[ClaimedJob]:
     jobs = [_claimed(row, answers[row.id], after.get(row.id), kept.get(row.id)) for row in taken]
     for job in jobs:
         if (suspended := waited.get(job.id)) is not None and (suspended.signal or suspended.timed_out):
-            job.signal = _signal(suspended)
+            data = suspended.taken.data if suspended.taken else None
+            job.signal = WaitedFor(name=suspended.signal or None, data=data, timed_out=suspended.timed_out)
     return jobs
 
 
@@ -210,11 +211,6 @@ def _came_after(step: Mapping[str, Any]) -> CameAfter:
         id=step["id"], name=step["name"], kind=step["kind"], status=Status(step["status"]), result=result,
         is_too_long=step["has_result"] and step["result"] is None,
     )  # fmt: skip
-
-
-def _signal(suspended: Suspension) -> WaitedFor:
-    data = suspended.taken.data if suspended.taken else None
-    return WaitedFor(name=suspended.signal or None, data=data, timed_out=suspended.timed_out)
 
 
 def _payload(row: moves.Row) -> Any:

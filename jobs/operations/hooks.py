@@ -186,20 +186,16 @@ def resync(job_ids: Iterable[int]) -> list[int]:
     """
     ids = sorted(job_ids)
     try:
-        return _resync(ids)
+        with transaction.atomic():
+            jobs = reads.locked(ids)
+            ended = reads.last_attempts([job.pk for job in jobs])
+            _notify(_move(job, ended.get(job.pk)) for job in jobs if job.kind in kinds.HOOKS)
+        return [job.pk for job in jobs]
     except ValueError:  # of what is stored of one of them: jsonb holds numbers that Python does not read
         if len(ids) > 1:
             return [job_id for each in ids for job_id in resync([each])]
         log.exception("the job %d cannot be read, and its app hears nothing of it", ids[0])
         return ids
-
-
-def _resync(ids: Sequence[int]) -> list[int]:
-    with transaction.atomic():
-        jobs = reads.locked(ids)
-        ended = reads.last_attempts([job.pk for job in jobs])
-        _notify(_move(job, ended.get(job.pk)) for job in jobs if job.kind in kinds.HOOKS)
-    return [job.pk for job in jobs]
 
 
 def register_links(provider: Provider, *, kind: str | None = None) -> Provider:

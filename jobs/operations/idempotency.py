@@ -54,8 +54,12 @@ def repeatable(owner: User, key: str | None, content: Any) -> Repeatable:
     How it was written, and in which order its names came, makes no other request of it. Raises InvalidJson for what is
     nested deeper than can be written.
     """
+
+    def plain(value: Any) -> Any:
+        return value.isoformat() if isinstance(value, datetime) else vars(value)
+
     try:
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=_plain)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=plain)
     except RecursionError:
         raise InvalidJson(what="body", why="it is nested too deep") from None
     fingerprint = hashlib.sha256(text.encode())
@@ -129,19 +133,15 @@ def lost(worker: Worker, job_id: int, lease: Lease) -> LeaseLost:
 def _in_one_transaction(
     request: Repeatable, count: Callable[[], object], submit: Submit, wait_s: float
 ) -> list[Answer] | Refused:
-    if not _is_first(request, wait_s):
+    is_first = submits.begin_request(
+        request.owner_id, request.key, request.fingerprint, retention_s=RETENTION_S, wait_s=wait_s
+    )
+    if is_first is None:
+        raise IdempotencyKeyInUse(retry_after=RETRY_AFTER_S)
+    if not is_first:
         return _repeated(request)
     count()
     return _carried_out(request, submit)
-
-
-def _is_first(request: Repeatable, wait_s: float) -> bool:
-    first = submits.begin_request(
-        request.owner_id, request.key, request.fingerprint, retention_s=RETENTION_S, wait_s=wait_s
-    )
-    if first is None:
-        raise IdempotencyKeyInUse(retry_after=RETRY_AFTER_S)
-    return first
 
 
 def _repeated(request: Repeatable) -> list[Answer]:
@@ -163,20 +163,14 @@ def _carried_out(request: Repeatable, submit: Submit) -> list[Answer] | Refused:
     except (JobsError, RateLimitsError) as refusal:
         submits.forget_request(request.owner_id, request.key)
         return refusal
-    job_ids = [_job_id(answer) for answer in answers]
+    job_ids = [
+        answer if isinstance(answer, int) else answer.job if isinstance(answer, NotUnique) else answer.id
+        for answer in answers
+    ]
     not_unique = [place for place, answer in enumerate(answers) if isinstance(answer, NotUnique)]
     replaced = [place for place, answer in enumerate(answers) if was_replaced(answer)]
     submits.keep_answer(request.owner_id, request.key, job_ids=job_ids, not_unique=not_unique, replaced=replaced)
     return answers
-
-
-def _job_id(answer: Answer) -> int | None:
-    twin_id: int | None = answer.job if isinstance(answer, NotUnique) else None
-    return answer.id if isinstance(answer, Stored) else answer if isinstance(answer, int) else twin_id
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else vars(value)
 
 
 def _key(worker: Worker, call: str, name: str) -> uuid.UUID:

@@ -145,8 +145,6 @@ def with_parts(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> Sequ
 
     Raises QuotaReached, and PayloadTooLarge where what is left and the places of the parts are too long for a row.
     """
-    if not any(isinstance(new["payload"], Cut) for new in new_jobs):
-        return records
     _lock_parts(new_jobs, records)
     whole = [*records]
     try:
@@ -216,20 +214,18 @@ def _kept(parts: Iterable[Part], owner_id: int | None) -> dict[str, UUID]:
     kept = inputs.touch_parts(by_hash, owner_id=owner_id)
     missing = sorted(by_hash.keys() - kept)
     try:
-        for sha256 in missing:
-            _store_part(by_hash[sha256], owner_id)
+        for part in map(by_hash.__getitem__, missing):
+            quotas.check_upload(owner_id, part.size)
+            new = Upload(
+                id=uuid.uuid4(), owner_id=owner_id, name=f"{part.name}.json", size=part.size, sha256=part.sha256
+            )  # fmt: skip
+            with part.open() as content:
+                _store(new, File(content, name=new.name), f"{PARTS}/{new.id}.json", is_part=True)
     except Refusal:
         _age(inputs.touch_parts(missing, owner_id=owner_id).values())
         raise
     kept |= inputs.touch_parts(missing, owner_id=owner_id) if missing else {}
     return {part.name: kept[sha256] for sha256, part in by_hash.items()}
-
-
-def _store_part(part: Part, owner_id: int | None) -> None:
-    quotas.check_upload(owner_id, part.size)
-    new = Upload(id=uuid.uuid4(), owner_id=owner_id, name=f"{part.name}.json", size=part.size, sha256=part.sha256)
-    with part.open() as content:
-        _store(new, File(content, name=new.name), f"{PARTS}/{new.id}.json", is_part=True)
 
 
 def _store(new: Upload, content: "File[bytes]", path: str, *, is_part: bool = False) -> None:

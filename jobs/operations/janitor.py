@@ -15,7 +15,7 @@ from jobs import registry
 from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import endings, hooks, lanes, waits
+from jobs.operations import edges, hooks, lanes, waits
 from jobs.operations.content import delete_file, delete_later
 from jobs.operations.finish import decide, settle
 from jobs.operations.set_aside import ASIDE
@@ -127,14 +127,15 @@ def delete_orphaned_files(*, now: datetime, limit: int = 100_000) -> list[str]:
     """
     names, deleted = _files(FOLDER), list[str]()
     while len(deleted) < limit and (batch := list(islice(names, _NAMES_AT_ONCE))):
-        deleted += _delete_unknown(batch, now=now, limit=limit - len(deleted))
+        unknown = [name for name in reports.unknown_files(batch) if _is_old(name, now=now)]
+        deleted += [name for name in unknown[: limit - len(deleted)] if delete_file(name) is None]
     return deleted
 
 
 def _go_on(rows: Sequence[Any]) -> None:
     ids = [row.id for row in rows]
     while ids:
-        ids = endings.go_on(ids)
+        ids = edges.go_on(ids)
 
 
 def _take_back(rows: Sequence[Any]) -> None:
@@ -160,7 +161,7 @@ def _overdue(row: Any) -> moves.Settlement:
 
 def _expire(rows: Sequence[Any]) -> None:
     errors = {row.id: reasons.NOT_STARTED for row in rows}
-    endings.end_waiting(rows, to=Status.TIMED_OUT, errors=errors)
+    edges.end_waiting(rows, to=Status.TIMED_OUT, errors=errors)
     for row in rows:
         with fields.about(job_id=row.id, kind=row.kind):
             log.info("Timed out a job that nobody had begun")
@@ -199,11 +200,6 @@ def _files(folder: str) -> Iterator[str]:
         yield f"{folder}/{name}"
     for name in sorted(folders):
         yield from _files(f"{folder}/{name}")
-
-
-def _delete_unknown(names: list[str], *, now: datetime, limit: int) -> list[str]:
-    unknown = [name for name in reports.unknown_files(names) if _is_old(name, now=now)][:limit]
-    return [name for name in unknown if delete_file(name) is None]
 
 
 def _is_old(name: str, *, now: datetime) -> bool:

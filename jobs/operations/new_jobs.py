@@ -131,8 +131,6 @@ def _in_order(new_jobs: Sequence[NewJob], made: Sequence[JobRecord]) -> list[Job
 def check(new_jobs: Sequence[NewJob], made: Sequence[JobRecord], kinds: Mapping[str, Kind], *, by: User | None) -> None:
     """Raise UnknownQueue for a queue that nobody named yet, NotAMember where an owner is not in the group, and
     PriorityNotAllowed or QueueChoiceNotAllowed for what takes a right that `by` does not have."""
-    usual = {(kind.name, kind.queue, kind.priority) for kind in kinds.values()}
-    chosen = {(new.kind, new.queue, new.priority) for new in made} - usual
     queue_names = {new.queue for new in made if new.queue != kinds[new.kind].queue and not new.checks_queue}
     for queue in sorted(queue_names - keys.known_queues(queue_names)) if queue_names else ():
         raise UnknownQueue(queue=queue)
@@ -140,7 +138,8 @@ def check(new_jobs: Sequence[NewJob], made: Sequence[JobRecord], kinds: Mapping[
         if owner and not reads.is_operator(owner) and not owner.groups.filter(pk=group.pk).exists():
             raise NotAMember
     if by is not None:
-        for kind, queue, priority in chosen:
+        usual = {(kind.name, kind.queue, kind.priority) for kind in kinds.values()}
+        for kind, queue, priority in {(new.kind, new.queue, new.priority) for new in made} - usual:
             queues.check_rights(kinds[kind], queue=queue, priority=priority, by=by)
         for new, one in zip(new_jobs, made, strict=True):
             if one.kind in registry.CHECKS:
@@ -161,19 +160,13 @@ def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
     values: dict[str, Any] = {name: value for name, value in new.items() if value is not None and name in _CHOICES}
     owner, group = new.get("owner"), new.get("group")
     values |= {"owner_id": owner and owner.id, "group_id": group and group.id}
-    values |= _conflict(new) | _content(new, kind)
+    values |= _seldom(new, kind)
     if (key := new.get("concurrency_key") or kind.concurrency_key_of(new["payload"])) is not None:
         scoped = {"kind": kind.name, "queue": ""} if kind.concurrency else {"queue": values.get("queue", kind.queue)}
         bound = kind.concurrency if kind.name in DECLARED else None
         values |= {"concurrency_key": key, "key_scope": KeyScope(**{"kind": ""} | scoped, bound=bound)}
     if kind.limit is not None:
         values["limit_key"] = kind.key_for(values.get("owner_id"))
-    if named := new.get("files"):
-        values["files"] = files.references(named, parts=len(new.get("places") or ()))
-    if words := new.get("tags"):
-        values["tags"] = arrays.literal(records.checked_tags(words))
-    if kind.requires or new.get("requires") or new.get("prefers") or new.get("prefers_worker"):
-        values |= _wanted(new, kind)
     limit_bytes: int = settings.JOBFARM["PAYLOAD_BYTES"]
     values["payload"] = payloads.encoded(new["payload"], limit_bytes=limit_bytes, subject="payload")
     made = usual._replace(**values)
@@ -183,20 +176,22 @@ def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
     return made
 
 
-def _content(new: NewJob, kind: Kind) -> dict[str, Any]:
-    is_kept = kind.keep_content and new.get("keep_content") is not False
-    if is_kept and not kind.redact:
-        return {}
-    return {"keep_content": is_kept, "redact": kind.redact, "is_metered": True}
-
-
-def _conflict(new: NewJob) -> dict[str, Any]:
-    times = new.get("debounce")
-    if times is None and new.get("on_conflict") is None:
-        return {}
-    debounce = None if times is None else records.Debounce.of(times)
-    on_conflict = records.on_conflict(new.get("on_conflict"), is_debounced=debounce is not None)
-    return {"on_conflict": on_conflict, "debounce": debounce}
+def _seldom(new: NewJob, kind: Kind) -> dict[str, Any]:
+    """What most jobs do not have."""
+    values: dict[str, Any] = {}
+    times, is_kept = new.get("debounce"), kind.keep_content and new.get("keep_content") is not False
+    if times is not None or new.get("on_conflict") is not None:
+        debounce = values["debounce"] = None if times is None else records.Debounce.of(times)
+        values["on_conflict"] = records.on_conflict(new.get("on_conflict"), is_debounced=debounce is not None)
+    if not is_kept or kind.redact:
+        values |= {"keep_content": is_kept, "redact": kind.redact, "is_metered": True}
+    if named := new.get("files"):
+        values["files"] = files.references(named, parts=len(new.get("places") or ()))
+    if words := new.get("tags"):
+        values["tags"] = arrays.literal(records.checked_tags(words))
+    if kind.requires or new.get("requires") or new.get("prefers") or new.get("prefers_worker"):
+        values |= _wanted(new, kind)
+    return values
 
 
 def _wanted(new: NewJob, kind: Kind) -> dict[str, Any]:

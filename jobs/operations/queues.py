@@ -190,7 +190,9 @@ def kind_of(name: str) -> Kind:
 def recent_kind(name: str) -> tuple[Kind, str | None]:
     """`kind_of`, or as this process read its row some seconds ago: then also the version that the row has to have still
     where it is used (docs/adr/0115)."""
-    row = None if name in kinds.DECLARED else _RECENT.get(name)
+    if (declared := kinds.DECLARED.get(name)) is not None:
+        return declared, None
+    row = _RECENT.get(name)
     return (kind_of(name), None) if row is None else (_kind(row), row.version)
 
 

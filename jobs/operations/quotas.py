@@ -129,7 +129,7 @@ def allowed(setting: str) -> int:
 
 def bound(setting: str) -> int | None:
     """What this setting of an owner or the farm allows; None: there is no quota."""
-    return allowed(setting) or None
+    return int(settings.JOBFARM[setting]) or None
 
 
 def refuse_first(requested: Iterable[tuple[Quota, int]]) -> None:

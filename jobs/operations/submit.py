@@ -10,16 +10,19 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
+from core.large_json import Cut
 from core.recent import Outdated
 from core.refusal import Refusal, existing, raised
+from jobs import registry
 from jobs.domain import files as names, payloads
+from jobs.domain.hooks import Admission
 from jobs.domain.kinds import Kind
 from jobs.domain.labels import chosen
 from jobs.domain.records import COLUMNS, JobRecord
 from jobs.domain.states import ENDED, Status
 from jobs.errors import AlreadyRetried, NotEnded, NotFound, NotUnique
 from jobs.models import Job, Live, keeps_content
-from jobs.operations import conflicts, content, events, flows, hooks, inputs, keys, labels, metering, queues, quotas
+from jobs.operations import content, edges, events, hooks, inputs, keys, labels, queues, quotas
 from jobs.operations.new_jobs import JobOptions, NewJob, check, recorded
 from jobs.queries import bulks, flows as flow_queries, moves, reads, submits
 from jobs.queries.submits import Stored
@@ -31,6 +34,10 @@ _RNG: Final = random.SystemRandom()
 _KNOWN: Final = [
     name for name in (field.attname for field in Job._meta.concrete_fields) if name in {*COLUMNS, *Stored._fields}
 ]
+_SELDOM: Final = (
+    *("limit_name", "files", "wanted", "key_scope", "tags", "on_conflict", "is_metered"),
+    *edges.FIELDS,
+)  # fmt: skip
 # What a live row begins with; an instance that is made of its keywords alone takes three times as long.
 _OF_LIVE: Final = {field.attname: field.get_default() for field in Live._meta.concrete_fields}
 
@@ -94,22 +101,23 @@ def _checked_and_stored(
     new_jobs: Sequence[NewJob], records: Sequence[JobRecord], kinds: dict[str, Kind], by: User | None
 ) -> list[Stored | NotUnique]:
     check(new_jobs, records, kinds, by=by)
-    flows.check(records, by=by)
-    are_resolved = any(record.on_conflict for record in records)
-    if not are_resolved:
+    if _is_one_statement(new_jobs, records):
         quotas.admit(records)
-    records = inputs.with_parts(new_jobs, records)
+        answer = submits.one(records[0])
+        _announce([answer])
+        return [answer]
+    have = _had(records)
+    if have & edges.FIELDS:
+        edges.check(records, by=by)
+    if "on_conflict" not in have:
+        quotas.admit(records)
+    if any(isinstance(new["payload"], Cut) for new in new_jobs):
+        records = inputs.with_parts(new_jobs, records)
     try:
-        if are_resolved:
-            return _resolved(new_jobs, records, kinds, by)
-        if not _is_one_statement(new_jobs, records):
-            return _stored(new_jobs, records, kinds, by)
+        return (_resolved if "on_conflict" in have else _stored)(new_jobs, records, kinds, by)
     except (Outdated, Refusal):
         inputs.let_go(records)
         raise
-    answer = submits.one(records[0])
-    _announce([answer])
-    return [answer]
 
 
 def store_child(new: NewJob, *, flow_id: int, traceparent: str | None) -> Stored:
@@ -163,7 +171,7 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     It begins with the checkpoint of one that did not succeed. In a flow it takes the place of that one, and what was
     canceled for its sake is submitted again with it.
     """
-    return submit_all_again([job, *flows.canceled_for(job)], by=by, run_at=run_at)[0]
+    return submit_all_again([job, *edges.canceled_for(job)], by=by, run_at=run_at)[0]
 
 
 @transactions.retried
@@ -171,7 +179,7 @@ def submit_all_again(ended: Sequence[Job], *, by: User | None, run_at: datetime 
     """`submit_again` for several, in order of their places where they are of a flow; `run_at` is the first one's."""
     kinds: dict[str, Kind] = {}
     records = [_again(one, kinds, run_at=None if place else run_at) for place, one in enumerate(ended)]
-    records = flows.again(ended, records)
+    records = edges.again(ended, records)
     quotas.admit(records)
     stored = _decided(records, inputs.lock([(None, record.files) for record in records], by=None), kinds)
     new = [job_of(one) for one in stored]
@@ -233,7 +241,7 @@ def _resolved(
     where a key was taken after they were placed."""
     for further_tries in reversed(range(submits.MOST_TRIES)):
         with transaction.atomic():
-            places = conflicts.placed(records)
+            places = keys.placed(records)
             quotas.admit(places.new)
             stored = [new_jobs[place] for place in places.stored]
             written = _stored(stored, [places.records[place] for place in places.stored], kinds, by, places)
@@ -247,44 +255,40 @@ def _resolved(
 @transactions.retried
 def _stored(
     new_jobs: Sequence[NewJob], records: Sequence[JobRecord], kinds: Mapping[str, Kind], by: User | None,
-    places: conflicts.Places | None = None,
+    places: keys.Places | None = None,
 ) -> list[Stored | NotUnique]:  # fmt: skip
     whose = ((by or new.get("owner"), record.files) for new, record in zip(new_jobs, records, strict=True))
     answers = _decided(records, inputs.lock(whose, by=by), kinds, places)
     _announce(answers)
     if places is not None:
         events.replaced(places.targets.values(), answers, listens=places.listens, by=by)
-    events.call_back(
-        (url, new.get("owner"), answer.id)
-        for new, answer in zip(new_jobs, answers, strict=True)
-        if (url := new.get("callback_url")) and isinstance(answer, Stored)
-    )
+    those = zip(new_jobs, answers, strict=True)
+    called = [(new["callback_url"], new.get("owner"), one) for new, one in those if new.get("callback_url")]
+    if called:
+        events.call_back((url, owner, one.id) for url, owner, one in called if isinstance(one, Stored))
     return answers
 
 
 def _decided(
     records: Sequence[JobRecord], locked: inputs.Locked, kinds: Mapping[str, Kind],
-    places: conflicts.Places | None = None,
+    places: keys.Places | None = None,
 ) -> list[Stored | NotUnique]:  # fmt: skip
     """Store them as their limits, the meter and their keys let them. One with a twin gives back what was reserved for
-    it, and an earlier job that becomes a new one what it had reserved."""
-    if places is not None:
-        quotas.give_back(places.targets.values())
-        metering.ended_waiting(places.targets.values())
-    records = keys.interned(labels.interned(records))
-    keys.check_overflow(records, kinds, replaced=() if places is None else places.targets.values())
-    records = quotas.reserved(records, rng=_RNG)
-    records, admission = metering.admit(records)
-    opened = flows.opened(records)
-    answers = submits.many(opened.records) if places is None else places.write(records)
-    answers = opened.connect(answers)
+    it."""
+    have = _had(records)
+    has_more = bool(have - {"limit_name"})
+    records, admission = _admitted(_prepared(records, kinds, places, has_more=has_more))
+    opened = edges.opened(records) if have & edges.FIELDS else None
+    answers = (places.write if places else submits.many)(opened.records if opened else records)
+    answers = opened.connect(answers) if opened else answers
     stored = [answer for answer in answers if isinstance(answer, Stored)]
-    submits.keep_tags(stored)
-    content.note(stored)
+    if has_more:
+        submits.keep_tags(stored)
+        content.note(stored)
+        keys.cancel_overflow(stored, kinds)
     if len(stored) < len(answers):
         pairs = zip(records, answers, strict=True)
         quotas.give_back(record for record, answer in pairs if isinstance(answer, NotUnique))
-    keys.cancel_overflow(stored, kinds)
     if admission is not None:
         admission.keep([answer.id if isinstance(answer, Stored) else None for answer in answers])
     if locked:
@@ -294,20 +298,45 @@ def _decided(
     return answers
 
 
+def _prepared(
+    records: Sequence[JobRecord], kinds: Mapping[str, Kind], places: keys.Places | None, *, has_more: bool
+) -> Sequence[JobRecord]:
+    """The records with the ids of what they name, and with what their limits reserved; an earlier job that becomes a
+    new one gives back what it had reserved."""
+    targets = () if places is None else places.targets.values()
+    if targets:
+        quotas.give_back(targets)
+        events.meter_ended_waiting(targets)
+    if has_more:
+        records = keys.interned(labels.interned(records))
+        keys.check_overflow(records, kinds, replaced=targets)
+    return quotas.reserved(records, rng=_RNG)
+
+
 def _is_one_statement(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> bool:
     """Whether storing them is a single write: that is a transaction by itself, without two more round trips."""
-    [record, *others] = records
-    more = (
-        record.limit_name,
-        record.files,
-        record.wanted,
-        record.key_scope,
-        record.tags,
-        record.name or record.after or record.flow_id,
-        not record.keeps_all,
-        new_jobs[0].get("callback_url"),
-    )
-    return not (others or any(more) or context.current() or metering.concerns(records))
+    new, meter = new_jobs[0], registry.meter()
+    has_more = len(records) > 1 or new.get("callback_url") or isinstance(new["payload"], Cut) or _had(records)
+    return not (has_more or context.current() or (meter is not None and meter.concerns(records)))
+
+
+def _had(records: Sequence[JobRecord]) -> set[str]:
+    """What any of these new jobs has of what most have not: what none has costs nothing."""
+    return {name for record in records for name in _SELDOM if getattr(record, name)}
+
+
+def _admitted(new: Sequence[JobRecord]) -> tuple[Sequence[JobRecord], Admission | None]:
+    """These new jobs as they are after the meter decided about them, and what it decided; None: it has nothing to
+    decide. In the caller's transaction. Raises what the meter refuses them with."""
+    meter = registry.meter()
+    if meter is None or not meter.concerns(new):
+        return new, None
+    admission = meter.admit(new)
+    decided = zip(new, admission.run_at, admission.is_metered, strict=True)
+    return [
+        one._replace(run_at=at or one.run_at, is_metered=one.is_metered or is_metered)
+        for one, at, is_metered in decided
+    ], admission
 
 
 def job_of(stored: Stored | NotUnique) -> Job:
@@ -323,14 +352,17 @@ def job_of(stored: Stored | NotUnique) -> Job:
 
 def _announce(answers: Sequence[Stored | NotUnique]) -> None:
     due: set[tuple[str, datetime | None]] = set()
-    stored = [one for one in answers if isinstance(one, Stored)]
-    for one in stored:
+    ids, replaced = list[int](), list[int]()
+    for one in answers:
+        if isinstance(one, NotUnique):
+            continue
+        (replaced if one.is_replaced else ids).append(one.id)
         if one.behind_id is None:
             is_later = one.record.run_at or one.limit_until
             due.add((one.record.queue, one.run_at if is_later else None))
             if one.record.wanted and one.record.wanted.prefers:
                 due.add((one.record.queue, one.run_at + timedelta(seconds=settings.JOBFARM["HEAD_START_S"])))
-    if stored:
-        hooks.submitted(due, [one.id for one in stored])
-    if replaced := [one.id for one in stored if one.is_replaced]:
+    if ids or replaced:
+        hooks.submitted(due, ids + replaced)
+    if replaced:
         hooks.changed(replaced)

@@ -1,24 +1,31 @@
-"""Attempts that end suspended: what the job waits for, and when it is due again (docs/adr/0131)."""
+"""Attempts that end suspended: what the job waits for, and when it is due again (docs/adr/0131). And signals, also from
+endpoints of the outbox at `signal:closed?key={{data.unique_key}}`: an event sends the signal `closed` to who waits for
+it by that key. Placeholders stand for what the event has: `type`, `timestamp`, `data`."""
 
+import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from core import audit
+from core import audit, templates
 from jobs.domain import payloads
 from jobs.domain.flows import DATA_BYTES, LONGEST_KEY, Wait, checked_id, checked_name, misfit, parsed_schema
 from jobs.domain.records import BEHIND
 from jobs.domain.states import ENDED, Status
-from jobs.errors import InvalidValue, JobHasEnded, NotAChild
+from jobs.errors import InvalidValue, JobHasEnded, NotAChild, PayloadTooLarge
 from jobs.models import Signal
-from jobs.operations import endings, hooks
+from jobs.operations import edges, hooks
 from jobs.operations.set_aside import ASIDE
 from jobs.queries import flows, reads, waits as queries
+from outbox import operations as outbox
 from postgres import transactions
+
+SCHEME: Final = "signal"
+_ROOTS: Final = ("type", "timestamp", "data")
 
 
 def lock_keys(waits: Iterable[Wait]) -> None:
@@ -106,6 +113,38 @@ def time_out(rows: Sequence[Any]) -> None:
     _wake([row for row in rows if row.id in over])
 
 
+def check_address(url: str) -> None:
+    """Raise BadUrl for what names no signal, or no key."""
+    name, key = _parts(url)
+    try:
+        checked_name(name)
+        templates.check(key, _unknown_root)
+    except InvalidValue as refusal:
+        raise outbox.BadUrl(reason=refusal.why) from None
+    except templates.BadTemplate as refusal:
+        raise outbox.BadUrl(reason=refusal.reason) from None
+    if not 1 <= len(key) <= LONGEST_KEY:
+        raise outbox.BadUrl(reason=f"it is signal:NAME?key=KEY, with a key of at most {LONGEST_KEY} characters")
+
+
+def take_event(url: str, event: Mapping[str, Any], *, message_id: str, owner: User | None) -> None:
+    """Send the signal, with the event as its data, to the jobs of `owner` that wait for it; for an endpoint of the
+    whole farm to those of the event's owner, and of what is nobody's to everybody's. Sent again it is the same one.
+    Raises what `templates.render` and `signal_by_key` do: it is for nobody."""
+    name, template = _parts(url)
+    key = templates.as_text(templates.render(template, event, reason=_unknown_root, limit_bytes=DATA_BYTES))
+    sender_id = None if owner is None else owner.pk
+    if owner is None and (username := event["data"].get("owner")) is not None:  # 0, who has no jobs, if they are gone
+        sender_id = User.objects.filter(username=username).values_list("pk", flat=True).first() or 0
+    try:
+        with transaction.atomic():
+            send_by_key(key, name, dict(event), sender_id=sender_id, key=message_id)
+    except PayloadTooLarge:
+        data = {**event["data"], "result_omitted": f"it has more than {DATA_BYTES} bytes"}
+        data.pop("result", None)
+        send_by_key(key, name, {**event, "data": data}, sender_id=sender_id, key=message_id)
+
+
 def _checked(name: str, data: Any, key: str | None) -> str:
     """What this signal is called. Raises InvalidValue, InvalidJson, PayloadTooLarge."""
     key = uuid.uuid4().hex if key is None else checked_id(key)
@@ -136,5 +175,15 @@ def _come_after(job_id: int, children: Sequence[int]) -> None:
     row = flows.suspend(job_id, children)
     if not row.is_own:
         raise NotAChild(job=job_id)
-    if (ended := row.ended) is not None:
-        transaction.on_commit(lambda: endings.look_after([ended]), robust=True)
+    edges.look_after_commit([] if row.ended is None else [row.ended])
+
+
+def _parts(url: str) -> tuple[str, str]:
+    name, _, key = url.removeprefix(f"{SCHEME}:").partition("?key=")
+    return name, key
+
+
+def _unknown_root(path: str) -> str | None:
+    if path.partition(".")[0] in _ROOTS:
+        return None
+    return f"{json.dumps(path)} is nothing of an event: it has {', '.join(_ROOTS)}"

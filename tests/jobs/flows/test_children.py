@@ -10,7 +10,7 @@ from jobs import operations
 from jobs.domain.states import Status
 from jobs.errors import ChildDiffers, LeaseLost, NotAChild, PriorityNotAllowed, QueueChoiceNotAllowed, WaitsBehind
 from jobs.models import Attempt, Edge, EndedStep, Job, Live, Step, Worker
-from jobs.operations import endings
+from jobs.operations import edges
 from jobs.protocol import jobs as protocol
 from jobs.queries import flows, reads
 from observing import traces
@@ -236,7 +236,7 @@ def test_what_a_crash_left_the_janitor_releases(worker: Worker, monkeypatch: pyt
     child = child_of(worker, parent, 0)
     farm.succeed(worker, farm.claim_one(worker))
     with monkeypatch.context() as crash:
-        crash.setattr(endings, "look_after", lambda ids: None)
+        crash.setattr(edges, "look_after", lambda ids: None)
         suspend(worker, parent, child)
     assert claimed(worker) == {}
     operations.tend_lanes()

@@ -12,7 +12,7 @@ from jobs import operations
 from jobs.domain.states import Status
 from jobs.errors import InvalidValue, UnknownJob, WaitsBehind
 from jobs.models import Edge, EndedStep, Flow, Job, Lane, Live, PausedOwner, Queue, Step, Worker
-from jobs.operations import endings
+from jobs.operations import edges
 from jobs.operations.set_aside import ASIDE
 from jobs.queries import flows, moves, reads
 from postgres import statements
@@ -109,7 +109,7 @@ def test_one_failure_is_enough_whoever_looks_first(worker: Worker, monkeypatch: 
     last = submit(good, bad)
     jobs = claimed(worker)
     with monkeypatch.context() as slow:
-        slow.setattr(endings, "look_after", lambda ids: None)
+        slow.setattr(edges, "look_after", lambda ids: None)
         farm.fail(worker, jobs[bad], retryable=False)
     farm.succeed(worker, jobs[good])
     assert claimed(worker) == {}
@@ -281,7 +281,7 @@ def test_what_a_crash_left_waiting_the_janitor_finds(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, poison: Callable[[int], None], when: Literal["success", "ended"]
 ) -> None:
     """The end could not let it go by itself, and its process died before it looked after the commit."""
-    monkeypatch.setattr(endings, "look_after", lambda ids: None)
+    monkeypatch.setattr(edges, "look_after", lambda ids: None)
     first = submit()
     second = submit(first, when=when)
     poison(second)

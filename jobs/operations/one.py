@@ -1,20 +1,37 @@
-"""What a person changes of one job: when it is due and its priority, while it waits, and who sees it by a link."""
+"""What a person changes of one job: when it is due and its priority, while it waits; and who sees it, by a link or by a
+view token, with which another site's page shows one job, or the jobs of one tag, for a while."""
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 
 from core import audit
+from core.refusal import existing
 from jobs import registry
+from jobs.domain import records
+from jobs.domain.quotas import Quota
 from jobs.domain.states import Status
-from jobs.errors import NotWaiting, WaitsBehind, WaitsForBudget, WaitsForLimit, WaitsForSignal
-from jobs.models import Job, Share
-from jobs.operations import hooks, queues
+from jobs.errors import (
+    InvalidViewToken,
+    NotFound,
+    NotWaiting,
+    WaitsBehind,
+    WaitsForBudget,
+    WaitsForLimit,
+    WaitsForSignal,
+)
+from jobs.models import Job, Share, ViewToken
+from jobs.operations import hooks, queues, quotas
+from jobs.operations.workers import hashed
 from jobs.queries import bulks, keys, reads, waits
 from live import operations as live
 from postgres import clock, transactions
+
+PREFIX: Final = "jfv_"
+MOST: Final = 1_000  # view tokens of a person that open something
 
 
 @transactions.retried
@@ -36,7 +53,8 @@ def run_now(job_id: int, *, by: User | None) -> Job:
     if job.run_at > now and (hold := registry.hold(job.pk, is_metered=job.is_metered)):
         raise WaitsForBudget(budget=hold.cause)
     if job.run_at > now:
-        _write(job, run_at=now)
+        job.run_at = now
+        change_waiting([job], run_at=now)
         audit.record(by, job, "run now")
     return job
 
@@ -51,8 +69,8 @@ def change_priority(job_id: int, priority: int, *, by: User | None) -> Job:
     job = _waiting(job_id, by=by)
     queues.check_priority(priority, kind=job.kind, by=by)
     if job.priority != priority:
-        before = job.priority
-        _write(job, priority=priority)
+        before, job.priority = job.priority, priority
+        change_waiting([job], priority=priority)
         audit.record(by, job, f"priority changed from {before} to {priority}")
     return job
 
@@ -65,9 +83,17 @@ def lock_waiting(job_ids: Sequence[int]) -> list[Job]:
 def reroute(jobs: Sequence[Job], *, queue: str) -> None:
     """Move these locked jobs to a queue, in the caller's transaction."""
     keys.make_queues([queue])
-    bulks.change_waiting([job.pk for job in jobs], queue=queue)
+    change_waiting(jobs, queue=queue)
+
+
+def change_waiting(jobs: Sequence[Job], **columns: Any) -> int:
+    """Change these columns of locked jobs that wait, in the caller's transaction, and announce it; how many."""
+    if not jobs:
+        return 0
+    changed = bulks.change_waiting([job.pk for job in jobs], **columns)
     hooks.changed([job.pk for job in jobs])
-    hooks.available(queue)
+    hooks.available(*{columns.get("queue", job.queue) for job in jobs})
+    return changed
 
 
 @transactions.retried
@@ -102,6 +128,47 @@ def unshare(job_id: int, *, by: User) -> None:
     live.touch(f"share:{job.pk}")
 
 
+@transactions.retried
+def create_view_token(
+    *, by: User, expires_in_s: float, job_id: int | None = None, tag: str | None = None
+) -> tuple[ViewToken, str]:
+    """A token for one job that `by` may share, or for those of a tag: whoever has its key, which is returned beside it
+    once, looks at that until then. Raises NotFound, NotAllowed, InvalidValue, QuotaReached."""
+    now = clock.now()
+    if job_id is not None:
+        reads.operable(job_id, by=by)
+    if tag is not None:
+        records.checked_tags([tag])
+    used = ViewToken.objects.filter(by=by, expires_at__gt=now).count()
+    quotas.refuse_first([(Quota(resource="view tokens", of="owner", quota=MOST, used=used), 1)])
+    key = PREFIX + secrets.token_urlsafe(32)
+    expires_at = now + timedelta(seconds=expires_in_s)
+    token = ViewToken.objects.create(by=by, key_hash=hashed(key), job_id=job_id, tag=tag, expires_at=expires_at)
+    audit.record(by, token, f"{token}, until {expires_at:%Y-%m-%d %H:%M} UTC")
+    return token, key
+
+
+@transactions.retried
+def revoke_view_token(token_id: int, *, by: User) -> None:
+    """Make a view token of this person's worthless at once, on open streams too. Raises NotFound."""
+    token = existing(ViewToken.objects.filter(pk=token_id, by=by).first(), NotFound("There is no such view token."))
+    audit.record(by, token, f"{token} revoked")
+    token.delete()
+    live.touch(f"user:{by.pk}")
+
+
+def revoke_view_tokens_of(owner: User) -> None:
+    """Make all of them worthless, of somebody whose account is another person's now."""
+    if ViewToken.objects.filter(by=owner).delete()[0]:
+        live.touch(f"user:{owner.pk}")
+
+
+def view_token(key: str) -> ViewToken:
+    """The token with this key, with who made it. Raises InvalidViewToken."""
+    tokens = ViewToken.objects.select_related("by").filter(by__is_active=True, expires_at__gt=clock.now())
+    return existing(tokens.filter(key_hash=hashed(key)).first(), InvalidViewToken())
+
+
 def _waiting(job_id: int, *, by: User | None) -> Job:
     """The locked job, for `by` to change. Raises NotFound, NotAllowed, NotWaiting."""
     job = reads.operable(job_id, by=by, lock=True)
@@ -109,11 +176,3 @@ def _waiting(job_id: int, *, by: User | None) -> Job:
     if job.status != Status.PENDING or is_late:
         raise NotWaiting
     return job
-
-
-def _write(job: Job, **columns: Any) -> None:
-    for name, value in columns.items():
-        setattr(job, name, value)
-    bulks.change_waiting([job.pk], **columns)
-    hooks.changed([job.pk])
-    hooks.available(job.queue)
