@@ -13,9 +13,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
+from core.refusal import Refusal
 from jobs.domain import outputs
 from jobs.domain.states import Status
-from jobs.errors import LeaseLost, QueueNotAllowed, UnknownQueue
+from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
 from jobs.operations import handed_out, hooks, idempotency, lanes
 from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in
@@ -77,13 +78,13 @@ def finish_and_claim(
     limit: int,
     unless_lost: bool = False,
     request_id: str | None = None,
-) -> tuple[list[Status | LeaseLost], list[ClaimedJob]]:
+) -> tuple[list[Status | Refusal], list[ClaimedJob]]:
     """`finish`, then `claim` for up to `limit` jobs of the worker's own queues (0: none), in one transaction.
 
     One transaction waits for the disk once, and a call that broke half-way changed nothing, so that it can be made
     again: then it is answered as the first time, with those of the jobs that were claimed then whose leases still stand
     and are unconfirmed. `request_id` names the call (`claim`); without it, the leases that it hands in do.
-    `unless_lost`: nothing is claimed if a lease was lost. Raises as `finish` does.
+    `unless_lost`: nothing is claimed if a lease was lost, or one was refused. Raises as `finish` does.
     """
     request = idempotency.finish_key(worker, request_id, [(entry.job_id, entry.lease) for entry in finished])
     most, is_plain = min(limit, MOST), are_successes(finished) and not transactions.is_serializable()
@@ -239,8 +240,7 @@ def _in_turn(
     worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID
 ) -> tuple[HandedIn, list[ClaimedJob], int]:
     handed_in = hand_in(worker, finished)
-    is_lost = any(isinstance(answer, LeaseLost) for answer in handed_in.answers)
-    if not limit or (unless_lost and is_lost):
+    if not limit or (unless_lost and any(isinstance(answer, Refusal) for answer in handed_in.answers)):
         return handed_in, [], 0
     if handed_in.is_repeat:
         return handed_in, _claimed_before(worker, request), 0

@@ -11,13 +11,12 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from core import audit
-from core.refusal import CancelVerdict
+from core.refusal import CancelVerdict, Refusal, value_or_refusal
 from jobs import kinds
 from jobs.domain import leases, outputs, payloads, states
 from jobs.domain.flows import AT_ONCE, Wait
 from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
-from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from jobs.operations import content, edges, events, hooks, idempotency, queues, waits
 from jobs.queries import bulks, flows, moves, reads
@@ -46,9 +45,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedIn:
-    """Each job's new status in order, or LeaseLost as a value. `is_repeat`: all that was taken was taken before."""
+    """Each job's new status in order, or as a value why it was not taken. `is_repeat`: all that was taken was taken
+    before."""
 
-    answers: list[Status | LeaseLost]
+    answers: list[Status | Refusal]
     is_repeat: bool
 
 
@@ -67,12 +67,13 @@ def checked_result(entry: Finished) -> Finished:
 
 
 @transactions.retried
-def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseLost]:
-    """Settle jobs that `worker` ran, all in one transaction: each one's new status in order, or LeaseLost as a value.
+def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | Refusal]:
+    """Settle jobs that `worker` ran, all in one transaction: each one's new status in order, or as a value LeaseLost,
+    or what keeps it from being suspended: NotAChild where it waits for others than its own. That one's lease holds on.
 
     A failure goes back to pending with backoff and jitter until its attempts are used up or it is not retryable.
     The same lease again is answered as the first time, whatever it hands in now. Raises InvalidJson or PayloadTooLarge
-    for a result that cannot be stored, NotAChild for one that waits for others than its own; then nothing is settled.
+    for a result that cannot be stored; then nothing is settled.
     """
     return hand_in(worker, finished).answers
 
@@ -91,15 +92,16 @@ def are_successes(finished: Sequence[Finished]) -> bool:
     return all(entry.outcome == "success" for entry in finished)
 
 
-def answered(worker: Worker, finished: Sequence[Finished], ended: Mapping[int, Status]) -> HandedIn:
-    """The answers, where `ended` has the new status of those that ended just now, by place.
+def answered(worker: Worker, finished: Sequence[Finished], decided: Mapping[int, Status | Refusal]) -> HandedIn:
+    """The answers, where `decided` has those of the leases that hold their jobs, by place.
 
     Leases that hold nothing may have been handed in before, by a call whose answer was lost."""
-    remaining = [index for index in range(len(finished)) if index not in ended]
+    remaining = [index for index in range(len(finished)) if index not in decided]
     past = idempotency.finished_before(worker, [_key(finished[index]) for index in remaining]) if remaining else []
-    answers = dict(ended) | dict(zip(remaining, past, strict=True))
-    was_answered = any(not isinstance(answer, LeaseLost) for answer in past)
-    return HandedIn(answers=[answers[index] for index in range(len(finished))], is_repeat=not ended and was_answered)
+    answers = dict(decided) | dict(zip(remaining, past, strict=True))
+    has_ended = any(isinstance(answer, Status) for answer in decided.values())
+    is_repeat = not has_ended and any(isinstance(answer, Status) for answer in past)
+    return HandedIn(answers=[answers[index] for index in range(len(finished))], is_repeat=is_repeat)
 
 
 @transactions.retried
@@ -260,17 +262,20 @@ class Successes:
         return {self.places[row.place - 1]: Status(row.status) for row in moved}
 
 
-def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:
+def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status | Refusal]:
+    """Settle those whose leases hold their jobs: what became of each, by place."""
     results = [_encoded(entry) for entry in finished]
     waits.lock_keys(entry.wait for entry in finished)
-    moves.note_runs(worker, _runs(finished))
     rows = {
         (row.id, Lease(fence=row.fence, secret=row.lease_secret)): row
         for row in moves.lock_held(worker, [_key(entry) for entry in finished])
     }
     mine = {index: rows.pop(key) for index, key in enumerate(map(_key, finished)) if key in rows}
-    settled = settle([_settlement(finished[i], row, results[i]) for i, row in mine.items()], rows=mine.values())
-    return {index: settled[row.id] for index, row in mine.items()}
+    decided = {i: value_or_refusal(_settlement, finished[i], row, results[i]) for i, row in mine.items()}
+    settlements = {i: one for i, one in decided.items() if isinstance(one, Settlement)}
+    moves.note_runs(worker, _runs([finished[i] for i in settlements]))
+    settled = settle(list(settlements.values()), rows=[mine[i] for i in settlements])
+    return {i: one if isinstance(one, Refusal) else settled[one.job_id] for i, one in decided.items()}
 
 
 def _key(entry: Finished) -> tuple[int, Lease]:

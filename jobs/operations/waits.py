@@ -5,6 +5,7 @@ it by that key. Placeholders stand for what the event has: `type`, `timestamp`, 
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, Final
 
@@ -38,14 +39,16 @@ def begin(job_id: int, wait: Wait) -> datetime | None:
     """Let a job, whose key (`lock_keys`) and row the caller has locked and settles, wait: when it is due again; None:
     at once.
 
-    Raises NotAChild for a job that it has not submitted, PayloadTooLarge and InvalidJson for a schema."""
-    queries.forget(job_id)
+    Raises NotAChild for a job that it has not submitted, PayloadTooLarge and InvalidJson for a schema; then it is as it
+    was."""
     if wait.schema is not None:
         payloads.encoded(wait.schema, limit_bytes=DATA_BYTES, subject="schema")
-    if (wait.signal or wait.timeout_s) and queries.keep(job_id, wait):
-        return None
-    if wait.children:
-        _come_after(job_id, list(dict.fromkeys(wait.children)))
+    with transaction.atomic() if wait.children else nullcontext():
+        queries.forget(job_id)
+        if (wait.signal or wait.timeout_s) and queries.keep(job_id, wait):
+            return None
+        if wait.children:
+            _come_after(job_id, list(dict.fromkeys(wait.children)))
     return BEHIND if wait.children or wait.signal else wait.until
 
 

@@ -16,7 +16,7 @@ from jobs.domain.flows import AT_ONCE, LONGEST_KEY, LONGEST_NAME, LONGEST_S, MOS
 from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
-from jobs.errors import InvalidJson, LeaseLost, PayloadTooLarge
+from jobs.errors import InvalidJson, PayloadTooLarge
 from jobs.models import Worker
 from jobs.protocol import answers
 from jobs.protocol.clients import NewWork
@@ -265,7 +265,8 @@ def finish_many(worker: Worker, body: FinishMany) -> answers.EndedMany:
 
     Ends several attempts in one transaction. The answer has an entry for each, in order: its new `status`, or `"error":
     "lease_lost"` with its `reason`. May be repeated as `finish` may. A result that cannot be stored is refused alone:
-    `"error": "invalid_json"` or `"too_large"` with why, and its lease holds on.
+    `"error": "invalid_json"` or `"too_large"` with why, and its lease holds on; so is a wait for jobs that it has not
+    submitted (`"not_a_child"`).
     """
     read = [refusal.value_or_refusal(_finished, worker, ending.id, ending) for ending in body.finished]
     try:
@@ -285,7 +286,7 @@ def finish_many(worker: Worker, body: FinishMany) -> answers.EndedMany:
 
 def _hand_in(
     worker: Worker, body: FinishMany, read: Sequence[operations.Finished | Refusal]
-) -> tuple[list[Status | LeaseLost], list[operations.ClaimedJob]]:
+) -> tuple[list[Status | Refusal], list[operations.ClaimedJob]]:
     real = [one for one in read if isinstance(one, operations.Finished)]
     return operations.finish_and_claim(worker, real, limit=body.claim_next, request_id=body.request_id)
 

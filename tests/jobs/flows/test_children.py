@@ -9,9 +9,9 @@ from accounts import operations as accounts
 from jobs import operations
 from jobs.domain.states import Status
 from jobs.errors import ChildDiffers, LeaseLost, NotAChild, PriorityNotAllowed, QueueChoiceNotAllowed, WaitsBehind
-from jobs.models import Attempt, Edge, EndedStep, Job, Live, Step, Worker
+from jobs.models import Attempt, Edge, EndedStep, Job, Live, Step, Suspension, Worker
 from jobs.operations import edges
-from jobs.protocol import jobs as protocol
+from jobs.protocol import answers, jobs as protocol, verbs
 from jobs.queries import flows, reads
 from observing import traces
 from tests import farm
@@ -209,10 +209,32 @@ def test_what_failed_is_tried_again_without_the_children_that_were_canceled_with
 def test_only_its_own_are_waited_for(worker: Worker) -> None:
     parent = parent_of(worker)
     child, stranger = child_of(worker, parent, 0), operations.submit("work", {}).pk
-    with pytest.raises(NotAChild):
-        suspend(worker, parent, child, stranger)
+    assert isinstance(suspend(worker, parent, child, stranger), NotAChild)
     assert farm.status(parent) == "in_progress"
     assert not Edge.objects.exists()
+    assert suspend(worker, parent, child) == Status.PENDING
+
+
+def test_of_several_that_are_handed_in_the_one_that_waits_for_a_stranger_is_refused_alone(worker: Worker) -> None:
+    parent, other = parent_of(worker), parent_of(worker)
+    child, stranger = child_of(worker, parent, 0), operations.submit("work", {}).pk
+    waits = {"children": [child, stranger], "timeout": 60}
+    entries: list[Any] = [
+        {"id": parent.id, "lease": str(parent.lease), "outcome": "suspended", "wait": waits},
+        {"id": other.id, "lease": str(other.lease), "outcome": "success", "result": 1},
+    ]
+    body = verbs.FinishMany(finished=entries, claim_next=1, request_id=None)
+    answer = verbs.finish_many(worker, body)
+    refused, taken = answer.finished
+    assert isinstance(refused, answers.LostOne)
+    assert (refused.id, refused.error) == (parent.id, "not_a_child")
+    assert taken == answers.EndedOne(id=other.id, status=Status.SUCCESS)
+    assert (farm.status(parent), len(answer.jobs)) == ("in_progress", 1)
+    assert not Edge.objects.exists()
+    assert not Suspension.objects.exists()
+    again = verbs.finish_many(worker, body)
+    assert again.model_dump()["finished"] == answer.model_dump()["finished"]
+    assert [one.id for one in again.jobs] == [one.id for one in answer.jobs], "the next jobs came once"
     assert suspend(worker, parent, child) == Status.PENDING
 
 
