@@ -241,7 +241,7 @@ def _end(jobs: Sequence[Any], *, to: Status, errors: Mapping[int, str]) -> None:
     if not jobs:
         return
     ids = [job.id for job in jobs]
-    quotas.give_back_of_unstarted(jobs)
+    quotas.give_back(job for job in jobs if job.confirmed_fence == 0)  # what no worker spoke for will not be used
     moves.end_waiting(ids, to)
     hooks.changed(ids)
     hooks.ended_waiting(jobs, to=to, errors=errors)

@@ -78,14 +78,9 @@ def meter_ended_waiting(jobs: Iterable[Any]) -> None:
         _guarded(lambda: meter.ended_waiting(job_ids), job_ids)
 
 
-def queue_changed(event_type: str, queue: str, *, by: User | None) -> None:
-    data = {"queue": queue, "by": None if by is None else by.get_username()}
-    outbox.record(event_type, f"queue/{queue}", data)
-
-
-def owner_changed(event_type: str, owner: User, *, by: User | None) -> None:
-    data = {"owner": owner.get_username(), "by": None if by is None else by.get_username()}
-    outbox.record(event_type, f"owner/{owner.pk}", data)
+def changed(event_type: str, subject: str, *, by: User | None, **data: str) -> None:
+    """Somebody changed something that is no job."""
+    outbox.record(event_type, subject, {**data, "by": None if by is None else by.get_username()})
 
 
 def call_back(submitted: Iterable[tuple[str | None, User | None, int]]) -> None:

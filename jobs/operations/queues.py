@@ -72,7 +72,7 @@ def pause(queue: str, *, by: User | None = None) -> None:
     if row.paused_at is None:
         keys.set_paused(queue, paused=True, by=by)
         audit.record(by, row, "paused")
-        events.queue_changed("queue.paused", queue, by=by)
+        events.changed("queue.paused", f"queue/{queue}", by=by, queue=queue)
         live.touch(f"queue:{queue}", "queues")
 
 
@@ -83,7 +83,7 @@ def resume(queue: str, *, by: User | None = None) -> None:
     _changed(row, "resumed", by=by)
     keys.set_paused(queue, paused=False)
     if row.paused_at is not None:
-        events.queue_changed("queue.resumed", queue, by=by)
+        events.changed("queue.resumed", f"queue/{queue}", by=by, queue=queue)
 
 
 @transactions.retried
@@ -265,7 +265,8 @@ def _set_owner_paused(owner: User, *, paused: bool, by: User | None) -> bool:
     if not lane_queries.set_owner_paused(owner, paused=paused, by=by):
         return False
     audit.record(by, owner, f"jobs {'paused' if paused else 'resumed'}")
-    events.owner_changed("owner.paused" if paused else "owner.resumed", owner, by=by)
+    event_type = "owner.paused" if paused else "owner.resumed"
+    events.changed(event_type, f"owner/{owner.pk}", by=by, owner=owner.get_username())
     hooks.available(*lane_queries.keep_paused())
     live.touch("queues", "jobs", *(f"queue:{queue}" for queue in queues))
     return True

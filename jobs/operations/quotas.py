@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
@@ -143,7 +143,8 @@ def refuse_first(requested: Iterable[tuple[Quota, int]]) -> None:
 def used(owner: int) -> list[Quota]:
     """What the jobs of this owner (ALL_JOBS: all) have now, and may have; a quota of 0 is none."""
     stored = usage.of([owner])[owner]
-    waiting = waiting_of(owner, stored)
+    # Of the farm what the cron counted, where it did lately; else counted up to some more than the quota.
+    waiting = stored.waiting if owner == ALL_JOBS and _is_counted(stored) else _counted(owner)
     of = "farm" if owner == ALL_JOBS else "owner"
     numbers = dict(zip(SETTINGS, (waiting, stored.output_bytes, stored.files, stored.file_bytes), strict=True))
     return [
@@ -176,12 +177,6 @@ def admit(new: Sequence[JobRecord]) -> None:
         WAITING.add(owner, count)
 
 
-def waiting_of(owner: int, stored: usage.Row) -> int:
-    """How many jobs of this owner wait now, counted up to some more than the quota; of the farm what the cron counted,
-    where it did lately."""
-    return stored.waiting if owner == ALL_JOBS and _is_counted(stored) else _counted(owner)
-
-
 def check_limit_count(kind: Kind, count: float | None) -> None:
     """Raise InvalidValue unless a job of this kind may take `count` tokens instead of the kind's own number."""
     if count is None:
@@ -200,26 +195,20 @@ def reserved(new: Sequence[JobRecord], *, rng: random.Random) -> Sequence[JobRec
     kind whose limit is declared no more; then the caller's transaction takes everything back.
     """
     those = list(new)
-    for (name, key), places in _grouped(range(len(new)), lambda place: (new[place].limit_name, new[place].limit_key)):
-        waits_s = _waits_s(name, key, [new[place].limit_count or 0.0 for place in places])
-        for place, wait_s in zip(places, waits_s, strict=True):
+    for (name, key), group in _grouped(new):
+        waits_s = _waits_s(name, key, [one.limit_count or 0.0 for _, one in group])
+        for (place, one), wait_s in zip(group, waits_s, strict=True):
             if wait_s is not None:
-                those[place] = new[place]._replace(limit_wait_s=records.with_jitter(wait_s, rng=rng))
+                those[place] = one._replace(limit_wait_s=records.with_jitter(wait_s, rng=rng))
     return those
 
 
 def give_back(jobs: Iterable[Any]) -> None:
     """Put back what these took: they were not stored, or end before they used it. Of one whose limit is declared no
     more nothing is left to give."""
-    for (name, key), group in _grouped(jobs, lambda job: (job.limit_name, job.limit_key)):
+    for (name, key), group in _grouped(jobs):
         with suppress(UnknownLimit):
-            limits.give_back(name, key=key, count=sum(job.limit_count for job in group))
-
-
-def give_back_of_unstarted(jobs: Iterable[Any]) -> None:
-    """Put back what these locked jobs, which the caller is about to end, took and will not use: those no worker ever
-    spoke for. Each ends once, so each gives back once."""
-    give_back(job for job in jobs if job.confirmed_fence == 0)
+            limits.give_back(name, key=key, count=sum(job.limit_count for _, job in group))
 
 
 def _counted_in_output(owner_id: int | None) -> list[int]:
@@ -322,14 +311,13 @@ def _counted(owner: int) -> int:
     return used
 
 
-def _grouped(things: Iterable[Any], group_of: Callable[[Any], Any]) -> Iterator[tuple[Group, list[Any]]]:
-    """The things that took of a limit, by limit and key, in the order in which all lock them."""
-    groups: dict[Group, list[Any]] = defaultdict(list)
-    for thing in things:
-        name, key = group_of(thing)
-        if name is not None:
-            groups[name, key].append(thing)
-    yield from sorted(groups.items(), key=lambda entry: (entry[0][0], entry[0][1] or ""))
+def _grouped(jobs: Iterable[Any]) -> list[tuple[Group, list[tuple[int, Any]]]]:
+    """The jobs that took of a limit, with their places, by limit and key, in the order in which all lock them."""
+    groups: dict[Group, list[tuple[int, Any]]] = defaultdict(list)
+    for place, job in enumerate(jobs):
+        if job.limit_name is not None:
+            groups[job.limit_name, job.limit_key].append((place, job))
+    return sorted(groups.items(), key=lambda entry: (entry[0][0], entry[0][1] or ""))
 
 
 def _waits_s(name: str, key: str | None, counts: Sequence[float]) -> list[float | None]:

@@ -1,6 +1,6 @@
 """One job, file or limit that fails each time holds up nobody else's: it is put aside with its reason."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -85,11 +85,11 @@ class TestTheSweep:
         jobs = farm.submit(3)
         farm.alter(Job.objects.all(), expires_at=Now() - timedelta(seconds=1))
 
-        def give_back(rows: Sequence[Any]) -> None:
+        def give_back(rows: Iterable[Any]) -> None:
             if any(row.id == jobs[1].pk for row in rows):
                 raise ValueError("this limit takes nothing back")
 
-        monkeypatch.setattr(quotas, "give_back_of_unstarted", give_back)
+        monkeypatch.setattr(quotas, "give_back", give_back)
         assert operations.sweep().expired == 2
         assert _statuses() == ["timed_out", "pending", "timed_out"]
         monkeypatch.undo()
