@@ -16,6 +16,7 @@ from accounts import operations as accounts
 from jobs import limits, operations
 from jobs.errors import IdempotencyKeyInUse
 from jobs.models import IdempotencyKey, Job
+from jobs.operations import janitor
 from ratelimits import operations as ratelimits
 from ratelimits.models import Bucket
 from tests import farm
@@ -99,6 +100,17 @@ class TestARepeat:
         assert (first.status_code, first.json()["retry_of"]) == (201, old.pk)
         assert _status_and_document(first) == _status_and_document(second)
         assert Job.objects.count() == 2
+
+    def test_of_a_retry_is_answered_also_once_what_it_retried_was_deleted(
+        self, post: Post, ada: User, settings: Any
+    ) -> None:
+        old = farm.ended("failed", owner=ada)
+        first = post(f"jobs/{old.pk}/retry", key="k")
+        settings.JOBFARM = settings.JOBFARM | {"RETENTION_DAYS": 0}
+        assert janitor.forget(10, 0) == 1
+        again = post(f"jobs/{old.pk}/retry", key="k")
+        assert (again.status_code, again.json()["id"]) == (201, first.json()["id"])
+        assert post(f"jobs/{old.pk}/retry", key="other").status_code == 404
 
     def test_takes_nothing_of_the_submit_limits(self, post: Post) -> None:
         body = {"jobs": [ONE] * 7}
