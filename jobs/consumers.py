@@ -87,10 +87,10 @@ class WorkerSocket:
 class Session:
     """One worker while it is connected.
 
-    Three tasks and no slow work in any of them: one receives calls, one performs them in order, one watches the
-    worker's leases. A fourth waits at the notifier while the worker has too little to do: for the claim that waits for
-    its answer, which is then made again, or else to push that there is work. A worker that has once claimed with `wait`
-    gets no such pushes: it would not come for them, and hold up whoever would.
+    Four tasks and no slow work in any of them: one receives calls, one performs what reports of running jobs, one all
+    other calls, one watches the worker's leases. A fifth waits at the notifier while the worker has too little to do:
+    for the claim that waits for its answer, which is then made again, or else to push that there is work. A worker that
+    has once claimed with `wait` gets no such pushes: it would not come for them, and hold up whoever would.
     """
 
     def __init__(self, key: str, arrival: Arrival, *, notifier: Notifier, refuse: Refuse, send: Send) -> None:
@@ -119,11 +119,11 @@ class Session:
         topics += [] if self._worker.owner_id is None else [f"user:{self._worker.owner_id}"]
         subscription = hub.current().watch_topics(topics, self._touch)
         self._touch()  # for what happened between the check of the key and this moment
-        doing = asyncio.create_task(self._do())
+        doing = {asyncio.create_task(self._do(reports=reports)) for reports in (True, False)}
         others = [asyncio.create_task(self._receive(receive)), asyncio.create_task(self._watch_leases())]
         self._wait_for_work(self._interest, polled_at=NEVER)
         try:
-            done, _ = await asyncio.wait({doing, *others}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({*doing, *others}, return_when=asyncio.FIRST_COMPLETED)
             await self._part(done)
         finally:
             subscription.close()
@@ -152,12 +152,16 @@ class Session:
         else:
             await self._send(messages.error(call.ref, status=429, body=TOO_MANY))
 
-    async def _do(self) -> None:
-        """Perform the calls, one after the other. When the worker is gone, what it reported still counts."""
-        while calls := await self._calls.next():
+    async def _do(self, *, reports: bool) -> None:
+        """Perform the calls of this sort, one after the other. When the worker is gone, what it reported still
+        counts."""
+        while calls := await self._calls.next(reports=reports):
             touches = self._touches
             is_output = sessions.output_of(calls[0].call) is not None
-            await (self._write(calls) if is_output else self._do_next(calls[0]))
+            try:
+                await (self._write(calls) if is_output else self._do_next(calls[0]))
+            finally:
+                self._calls.done(calls)
             if touches != self._touches:
                 self._touched.set()  # a job may have been taken from us before we had noted that it was ours
 
@@ -353,7 +357,7 @@ class Session:
             with contextlib.suppress(OSError):
                 await self._send_raw({"type": "websocket.close", "code": code, "reason": reason})
 
-    async def _end(self, doing: asyncio.Task[None], others: list[asyncio.Task[None]]) -> None:
+    async def _end(self, doing: set[asyncio.Task[None]], others: list[asyncio.Task[None]]) -> None:
         """Let the calls be performed, then go; a wakeup that was ours passes to the next one."""
         self._is_gone = True
         self._notifier.note_holder(self._share, None)
@@ -362,8 +366,8 @@ class Session:
         for task in others:
             task.cancel()
         self._calls.end()
-        await asyncio.wait({doing, *others})
-        for task in (doing, *others):
+        await asyncio.wait({*doing, *others})
+        for task in (*doing, *others):
             if not task.cancelled() and (error := task.exception()) and not isinstance(error, InvalidKey):
                 logger.error("A worker's socket failed", exc_info=error)
 

@@ -107,6 +107,23 @@ def output_of(call: Call) -> int | None:
     return call.job_id if isinstance(call.body, verbs.Output) else None
 
 
+def is_report(call: Call) -> bool:
+    """Whether a call only says of running jobs how they go on."""
+    return isinstance(call.body, verbs.Output | verbs.Heartbeat | verbs.Heartbeats)
+
+
+def is_of_many_heartbeats(call: Call) -> bool:
+    return isinstance(call.body, verbs.Heartbeats)
+
+
+def jobs_of(call: Call) -> set[int]:
+    """The jobs that a call names."""
+    match call.body:
+        case FinishMany(finished=named) | verbs.Heartbeats(jobs=named) | verbs.Unclaim(jobs=named):
+            return {each.id for each in named}
+    return set() if call.job_id is None else {call.job_id}
+
+
 def write(key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
     """`perform` pieces of output, of a job each, in one statement: what it returns or refuses, in order.
 
