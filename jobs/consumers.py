@@ -21,7 +21,7 @@ from jobs.protocol import messages, sessions
 from jobs.protocol.messages import Call, Unreadable
 from jobs.protocol.sessions import Arrival, Performed
 from jobs.queries.reads import Interest
-from jobs.waiting.calls import Calls, Received
+from jobs.waiting.calls import Calls, Received, Sort
 from jobs.waiting.notifier import NEVER, Notifier, Wakeup
 from jobs.waiting.presence import Seen
 from live import hub
@@ -87,10 +87,10 @@ class WorkerSocket:
 class Session:
     """One worker while it is connected.
 
-    Four tasks and no slow work in any of them: one receives calls, one performs what reports of running jobs, one all
-    other calls, one watches the worker's leases. A fifth waits at the notifier while the worker has too little to do:
-    for the claim that waits for its answer, which is then made again, or else to push that there is work. A worker that
-    has once claimed with `wait` gets no such pushes: it would not come for them, and hold up whoever would.
+    Five tasks and no slow work in any of them: one receives calls, one for each sort of call performs them, one watches
+    the worker's leases. Another one waits at the notifier while the worker has too little to do: for the claim that
+    waits for its answer, which is then made again, or else to push that there is work. A worker that has once claimed
+    with `wait` gets no such pushes: it would not come for them, and hold up whoever would.
     """
 
     def __init__(self, key: str, arrival: Arrival, *, notifier: Notifier, refuse: Refuse, send: Send) -> None:
@@ -119,7 +119,7 @@ class Session:
         topics += [] if self._worker.owner_id is None else [f"user:{self._worker.owner_id}"]
         subscription = hub.current().watch_topics(topics, self._touch)
         self._touch()  # for what happened between the check of the key and this moment
-        doing = {asyncio.create_task(self._do(reports=reports)) for reports in (True, False)}
+        doing = {asyncio.create_task(self._do(sort)) for sort in Sort}
         others = [asyncio.create_task(self._receive(receive)), asyncio.create_task(self._watch_leases())]
         self._wait_for_work(self._interest, polled_at=NEVER)
         try:
@@ -152,18 +152,28 @@ class Session:
         else:
             await self._send(messages.error(call.ref, status=429, body=TOO_MANY))
 
-    async def _do(self, *, reports: bool) -> None:
+    async def _do(self, sort: Sort) -> None:
         """Perform the calls of this sort, one after the other. When the worker is gone, what it reported still
         counts."""
-        while calls := await self._calls.next(reports=reports):
+        while calls := await self._calls.next(sort):
             touches = self._touches
-            is_output = sessions.output_of(calls[0].call) is not None
             try:
-                await (self._write(calls) if is_output else self._do_next(calls[0]))
+                await self._perform(calls, sort)
+            except Exception:
+                self._calls.abandon()
+                raise
             finally:
                 self._calls.done(calls)
             if touches != self._touches:
                 self._touched.set()  # a job may have been taken from us before we had noted that it was ours
+
+    async def _perform(self, calls: Sequence[Received], sort: Sort) -> None:
+        if sort is Sort.OUTPUT:
+            await self._write_by_loop(calls)
+        elif sessions.output_of(calls[0].call) is not None:
+            await self._write(calls)
+        else:
+            await self._do_next(calls[0])
 
     async def _do_next(self, received: Received) -> None:
         call = sessions.without_claiming(received.call) if self._is_gone else received.call
@@ -172,13 +182,23 @@ class Session:
         elif call is not None:
             await self._do_one(replace(received, call=call))
 
-    async def _write(self, pieces: Sequence[Received]) -> None:
-        """Store pieces of output; one by one where one of several makes all fail."""
+    async def _write_by_loop(self, pieces: Sequence[Received]) -> None:
+        """Store pieces of output; those that take a thread wait for one."""
+        answers: Sequence[Performed | None] = [None] * len(pieces)
         try:
-            calls = [piece.call for piece in pieces]
-            answers = await sessions.write_by_loop(self._key, calls)
-            if answers is None:
-                answers = await connections.run(sessions.write, self._key, calls)
+            answers = await sessions.write_by_loop(self._key, [piece.call for piece in pieces])
+        except Exception:
+            logger.debug("Pieces of output are stored by a thread", exc_info=True)
+        for piece, answer in zip(pieces, answers, strict=True):
+            if answer is None:
+                self._calls.set_aside(piece)
+            else:
+                await self._answer(piece, answer, polled_at=NEVER, claims=False)
+
+    async def _write(self, pieces: Sequence[Received]) -> None:
+        """Store pieces of output by a thread; one by one where one of several makes all fail."""
+        try:
+            answers = await connections.run(sessions.write, self._key, [piece.call for piece in pieces])
         except InvalidKey:
             raise
         except Exception as error:

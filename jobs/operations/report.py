@@ -92,22 +92,32 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
 def write_outputs(worker: Worker, pieces: Sequence[Piece]) -> list[int | Refusal]:
     """`write_output` for several jobs, a piece of each, in one statement: what it returns or raises, in order.
 
-    What is refused of one piece changes nothing for the others.
+    What is refused of one piece changes nothing for the others. For a row that another session keeps locked the error
+    of the lock is raised after LOCKED_MS, once the others are stored.
     """
     checked = [refusal.value_or_refusal(_checked, piece) for piece in pieces]
     good = [piece for piece in checked if isinstance(piece, Piece)]
     new: list[Piece] = []
-    stored = zip(good, _stored(worker, good), strict=True)
+    rows, locked = _stored(worker, good), None
+    if missed := [piece for piece, row in zip(good, rows, strict=True) if row is None]:
+        try:
+            after = iter(_stored_after_others(worker, missed))
+            rows = [next(after) if row is None else row for row in rows]
+        except OperationalError as error:
+            locked = error
+    stored = [(piece, row) for piece, row in zip(good, rows, strict=True) if row is not None or locked is None]
     numbers = [refusal.value_or_refusal(_next_seq, worker, piece, row, new) for piece, row in stored]
     if new:
         hooks.wrote(new)
+    if locked is not None:
+        raise locked
     return refusal.in_place(checked, numbers)
 
 
-async def write_outputs_by_loop(worker: Worker, pieces: Sequence[Piece]) -> list[int] | None:
-    """`write_outputs` by the event loop, for a worker that was recognized and pieces of which there is nothing to say
-    but the next numbers. None: there is more to say of one, or it takes a thread; then `write_outputs` is to be called
-    with the same pieces, and finds those stored that were stored here."""
+async def write_outputs_by_loop(worker: Worker, pieces: Sequence[Piece]) -> list[int | None] | None:
+    """`write_outputs` by the event loop, for a worker that was recognized: the next numbers. None of a piece: there is
+    more to say of it, or its row is locked; None in all: it takes a thread. Then `write_outputs` is to be called with
+    the same pieces, and finds those stored that were stored here."""
     room = quotas.known_output_room()
     if room is None or any(isinstance(refusal.value_or_refusal(_checked, piece), Refusal) for piece in pieces):
         return None
@@ -125,7 +135,7 @@ async def write_outputs_by_loop(worker: Worker, pieces: Sequence[Piece]) -> list
             await connections.run(quotas.read_output, owner_id)
         quotas.note_output(owner_id, piece.size)
     numbers = {row.place: row.next_seq for row in rows if row.next_seq > pieces[row.place - 1].seq}
-    return [numbers[place] for place in sorted(numbers)] if len(numbers) == len(pieces) else None
+    return [numbers.get(place) for place in range(1, len(pieces) + 1)]
 
 
 def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
@@ -133,6 +143,13 @@ def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
     rows = moves.write_output(worker, pieces, room=quotas.output_room()) if pieces else []
     by_place = {row.place: row for row in rows}
     return [by_place.get(place) for place in range(1, len(pieces) + 1)]
+
+
+def _stored_after_others(worker: Worker, missed: Sequence[Piece]) -> list[moves.Row | None]:
+    """The same once those who have the rows locked let go."""
+    with transaction.atomic(), transactions.waiting_at_most(LOCKED_MS):
+        held = moves.lock_held(worker, [(piece.job_id, piece.lease) for piece in missed])
+        return _stored(worker, missed) if held else [None] * len(missed)
 
 
 def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None, new: list[Piece]) -> int:

@@ -107,9 +107,8 @@ def output_of(call: Call) -> int | None:
     return call.job_id if isinstance(call.body, verbs.Output) else None
 
 
-def is_report(call: Call) -> bool:
-    """Whether a call only says of running jobs how they go on."""
-    return isinstance(call.body, verbs.Output | verbs.Heartbeat | verbs.Heartbeats)
+def is_heartbeat(call: Call) -> bool:
+    return isinstance(call.body, verbs.Heartbeat | verbs.Heartbeats)
 
 
 def is_of_many_heartbeats(call: Call) -> bool:
@@ -132,25 +131,29 @@ def write(key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
     worker = operations.recognize(key)
     job_id = calls[0].job_id if len(calls) == 1 else None
     with fields.about(worker=worker.name, job_id=job_id):
-        return _written(calls, verbs.write_outputs(worker, _pieces(calls)))
+        written = verbs.write_outputs(worker, _pieces(calls))
+    return [
+        each if isinstance(each, Refusal) else _performed(call, each) for call, each in zip(calls, written, strict=True)
+    ]
 
 
-async def write_by_loop(key: str, calls: Sequence[Call]) -> list[Performed | Refusal] | None:
-    """`write` without a thread; None: it takes one, since it is much, or something is to be read or refused."""
+async def write_by_loop(key: str, calls: Sequence[Call]) -> list[Performed | None]:
+    """`write` without a thread; None: it takes one, since it is much, or something is to be read, refused or waited
+    for."""
     worker = operations.remembered(key)
     read = [refusal.value_or_refusal(verbs.piece, *piece) for piece in _pieces(calls)]
     pieces = [piece for piece in read if isinstance(piece, Piece)]
     if worker is None or len(pieces) < len(read) or sum(len(piece.text) for piece in pieces) > MOST_BY_LOOP:
-        return None
-    numbers = await operations.write_outputs_by_loop(worker, pieces)
-    return None if numbers is None else _written(calls, [answers.Written(next_seq=number) for number in numbers])
-
-
-def _written(calls: Sequence[Call], written: Sequence[BaseModel | Refusal]) -> list[Performed | Refusal]:
+        return [None] * len(calls)
+    numbers = await operations.write_outputs_by_loop(worker, pieces) or [None] * len(calls)
     return [
-        each if isinstance(each, Refusal) else Performed(answer=each, text=messages.answer(call, each), waits_for=None)
-        for call, each in zip(calls, written, strict=True)
+        None if number is None else _performed(call, answers.Written(next_seq=number))
+        for call, number in zip(calls, numbers, strict=True)
     ]
+
+
+def _performed(call: Call, answer: BaseModel) -> Performed:
+    return Performed(answer=answer, text=messages.answer(call, answer), waits_for=None)
 
 
 def _pieces(calls: Sequence[Call]) -> list[tuple[int, verbs.Output]]:

@@ -2,7 +2,7 @@
 -- at its `place` (counted from 1): the number expected next, whether its piece was stored, and whether there was room.
 -- Only the expected number inserts, so the same one twice is stored once. Rows are locked in the order of their ids, and a
 -- job stands here once: its second piece would count as its first. What was written so far stands on the row: nothing is
--- counted. How much room the farm has, and owners who are near their quota, is what this process knows (docs/adr/0057);
+-- counted. One whose row somebody else has locked, perhaps for long, has no row here: the others' streams go on. How much room the farm has, and owners who are near their quota, is what this process knows (docs/adr/0057);
 -- pieces before this one in the batch count as stored.
 WITH held AS MATERIALIZED (
     SELECT job.job_id AS id, job.fence, job.owner_id, job.next_seq, job.output_bytes, piece.place, piece.seq,
@@ -14,7 +14,8 @@ WITH held AS MATERIALIZED (
     FROM (SELECT * FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(seq)s::bigint[], %(text)s::text[],
                                %(size)s::bigint[])
               WITH ORDINALITY AS each (job_id, fence, secret, seq, text, size, place) ORDER BY job_id) AS piece
-    CROSS JOIN LATERAL (SELECT one.* FROM jobs_live AS one WHERE one.job_id = piece.job_id FOR UPDATE) AS job
+    CROSS JOIN LATERAL (SELECT one.* FROM jobs_live AS one WHERE one.job_id = piece.job_id
+                        FOR NO KEY UPDATE SKIP LOCKED) AS job
     WHERE job.fence = piece.fence AND job.lease_secret = piece.secret AND job.worker_id = %(worker)s::bigint
       AND (%(version)s::xid IS NULL OR EXISTS (SELECT FROM jobs_as_read(%(worker)s::bigint, %(version)s::xid)))
 ), sized AS (

@@ -3,9 +3,21 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from jobs.protocol import sessions
 from jobs.protocol.messages import Call
+
+
+class Sort(Enum):
+    """Who performs a call. Each sort is performed by itself, so that a row that is locked, or much work, holds up no
+    other job's stream, and no other job's lease."""
+
+    OUTPUT = auto()
+    """Pieces of output, which the event loop stores, those of several jobs together (docs/adr/0037)."""
+    REPORT = auto()
+    """Heartbeats, and output that takes a thread."""
+    OTHER = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -18,22 +30,20 @@ class Received:
 
 
 class Calls:
-    """Calls in the order in which they came, for two to perform: one the reports (output, heartbeats), one all others,
-    so that a row that is locked holds up no other job's stream or lease. A call waits for those before it that name
-    the same job, but for heartbeats of several, which renew what they can. Pieces of output of several jobs are stored
-    together (docs/adr/0037)."""
+    """Calls in the order in which they came. One waits for those before it that name the same job, but for heartbeats
+    of several, which renew what they can."""
 
     def __init__(self) -> None:
-        self._calls: dict[Received, bool] = {}  # whether it is being performed
+        self._calls: dict[Received, Sort | None] = {}  # None: it is being performed
         self._changed = asyncio.Event()
         self._is_ended = False
 
     def __len__(self) -> int:
         """How many wait."""
-        return sum(not is_performed for is_performed in self._calls.values())
+        return sum(sort is not None for sort in self._calls.values())
 
     def put(self, received: Received) -> None:
-        self._calls[received] = False
+        self._calls[received] = _sort(received.call)
         self._changed.set()
 
     def end(self) -> None:
@@ -41,36 +51,48 @@ class Calls:
         self._is_ended = True
         self._changed.set()
 
-    async def next(self, *, reports: bool) -> list[Received]:
+    async def next(self, sort: Sort) -> list[Received]:
         """The call of this sort that waited longest; if that is a piece of output, with those of other jobs. Waits for
         it; none when there is none and no more come. What is given out is to be `done`."""
-        while not (taken := list(self._ready(reports=reports))):
-            if self._is_ended and not any(self._waiting(reports=reports)):
+        while not (taken := list(self._ready(sort))):
+            if self._is_ended and not self._calls:
                 break
             self._changed.clear()
             await self._changed.wait()
-        self._calls |= dict.fromkeys(taken, True)
+        self._calls |= dict.fromkeys(taken)
         return taken
 
+    def set_aside(self, received: Received) -> None:
+        """Let a piece of output, which was given out, wait at its place for a thread."""
+        if received in self._calls:
+            self._calls[received] = Sort.REPORT
+
     def done(self, performed: list[Received]) -> None:
+        """These were performed, but for those set aside."""
         for received in performed:
-            del self._calls[received]
+            if self._calls.get(received) is None:
+                self._calls.pop(received, None)
         self._changed.set()
 
-    def _waiting(self, *, reports: bool) -> Iterator[Received]:
-        for received, is_performed in self._calls.items():
-            if not is_performed and sessions.is_report(received.call) == reports:
-                yield received
+    def abandon(self) -> None:
+        """Nothing more is performed."""
+        self._calls.clear()
+        self.end()
 
-    def _ready(self, *, reports: bool) -> Iterator[Received]:
+    def _ready(self, wanted: Sort) -> Iterator[Received]:
         named: set[int] = set()  # by the calls before
         are_pieces: bool | None = None  # None: none was found yet
-        for received, is_performed in self._calls.items():
+        for received, sort in self._calls.items():
             call, jobs = received.call, sessions.jobs_of(received.call)
             is_piece = sessions.output_of(call) is not None
-            is_next = are_pieces is None or (are_pieces and is_piece)
             is_free = sessions.is_of_many_heartbeats(call) or named.isdisjoint(jobs)
-            if is_next and is_free and not is_performed and sessions.is_report(call) == reports:
+            if sort is wanted and is_free and (are_pieces is None or (are_pieces and is_piece)):
                 are_pieces = is_piece
                 yield received
             named |= jobs
+
+
+def _sort(call: Call) -> Sort:
+    if sessions.output_of(call) is not None:
+        return Sort.OUTPUT
+    return Sort.REPORT if sessions.is_heartbeat(call) else Sort.OTHER

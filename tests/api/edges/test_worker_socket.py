@@ -177,6 +177,22 @@ class TestVerbs:
             ("behind", "lease_lost"),
         ]
 
+    def test_with_output_of_a_job_whose_row_is_locked_keep_no_other_stream_waiting(
+        self, socket: ClientConnection
+    ) -> None:
+        farm.submit(2, "chat")
+        locked, other = ask(socket, type="claim", ref=0, limit=2)["jobs"]
+        with transaction.atomic():
+            Live.objects.select_for_update().get(pk=locked["id"])
+            for seq in range(20):
+                for ref, job in (("locked", locked), ("other", other)):
+                    about = {"ref": ref, "job": job["id"], "lease": job["lease"]}
+                    socket.send(json.dumps({"type": "output", "seq": seq, "text": "x", **about}))
+            before = [json.loads(socket.recv(PATIENCE_S)) for _ in range(20)]
+        assert [(answer["ref"], answer.get("next_seq")) for answer in before] == [("other", n + 1) for n in range(20)]
+        after = [json.loads(socket.recv(PATIENCE_S)) for _ in range(20)]
+        assert [(answer["ref"], answer.get("next_seq")) for answer in after] == [("locked", n + 1) for n in range(20)]
+
     def test_more_than_can_be_answered_are_refused_not_kept(self, socket: ClientConnection) -> None:
         for ref in range(400):
             socket.send(json.dumps({"type": "claim", "ref": ref}))

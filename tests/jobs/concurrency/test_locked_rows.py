@@ -10,6 +10,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models import F
 
 from jobs import operations
+from jobs.domain.outputs import Piece
 from jobs.errors import LeaseLost
 from jobs.models import Job, Live
 from postgres import connections
@@ -96,6 +97,33 @@ def test_confirms_no_lease_so_that_no_worker_begins_what_another_one_may_get() -
 
     operations.heartbeat(me, first.id, first.lease)
     assert farm.stored(first).confirmed_fence == first.lease.fence
+
+
+def test_keeps_no_other_job_of_its_worker_from_storing_output() -> None:
+    farm.kind()
+    me = farm.worker()
+    farm.submit(2)
+    first, second = operations.claim(me, limit=2)
+    pieces = [Piece(job_id=job.id, lease=job.lease, seq=0, text="Once") for job in (first, second)]
+    with locked(first), connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '20s'")
+        with pytest.raises(OperationalError):
+            operations.write_outputs(me, pieces)
+        cursor.execute("RESET lock_timeout")
+    assert [farm.stored(job).next_seq for job in (first, second)] == [0, 1]
+    assert operations.write_outputs(me, pieces) == [1, 1]
+
+
+def test_that_is_let_go_soon_gets_its_output_after_the_wait() -> None:
+    farm.kind()
+    me = farm.worker()
+    farm.submit(1)
+    job = farm.claim_one(me)
+    _, seq = farm.meanwhile(
+        lambda: Live.objects.select_for_update().get(pk=job.id),
+        lambda: operations.write_output(me, job.id, job.lease, seq=0, text="Once"),
+    )
+    assert seq == 1
 
 
 def test_gets_one_child_of_a_submit_that_is_repeated_while_the_first_is_slow() -> None:
