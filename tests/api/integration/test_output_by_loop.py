@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +28,7 @@ from tests.jobs.presence import running
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("work_kind")]
 PATIENCE_S = 20
-Written = list[sessions.Performed | Refusal] | None
+Written = Sequence[sessions.Performed | Refusal | None]
 
 
 @dataclass
@@ -76,7 +76,7 @@ async def opened(holder: Holder) -> None:
     """Return when the loop has a connection: pieces are left to threads until then."""
     await holder.write_by_thread(holder.call(0, 0))  # what the farm has of output is read
     async with asyncio.timeout(PATIENCE_S):
-        while await holder.write(holder.call(0, 0)) is None:  # noqa: ASYNC110 (nothing says when it is opened)
+        while await holder.write(holder.call(0, 0)) == [None]:  # noqa: ASYNC110 (nothing says when it is opened)
             await asyncio.sleep(0.02)
 
 
@@ -85,7 +85,6 @@ def stored() -> list[tuple[int, str]]:
 
 
 def numbers(written: Written) -> list[int]:
-    assert written is not None
     return [json.loads(each.text)["next_seq"] for each in written if isinstance(each, sessions.Performed)]
 
 
@@ -111,7 +110,7 @@ async def test_pieces_that_are_large_together_are_left_to_a_thread(transactional
     async with holding() as holder:
         half = "x" * (sessions.MOST_BY_LOOP // 2)
         large = [holder.call(1, 0, half), holder.call(2, 0, half + "x")]
-        assert await holder.write(*large) is None
+        assert await holder.write(*large) == [None, None]
         assert len(await connections.run(stored)) == 1
         assert numbers(await holder.write_by_thread(*large)) == [1, 1]
         assert numbers(await holder.write(holder.call(1, 1, half), holder.call(2, 1, half))) == [2, 2]
@@ -126,8 +125,10 @@ async def test_the_same_piece_again_is_stored_once(transactional_db: None) -> No
 async def test_what_is_refused_is_left_to_a_thread_and_the_rest_is_stored_once(transactional_db: None) -> None:
     async with holding() as holder:
         calls = [holder.call(1, 0, "good\n"), holder.call(2, 7, "a gap\n")]
-        assert await holder.write(*calls) is None
-        good, gap = await holder.write_by_thread(*calls) or []
+        stored_one, left = await holder.write(*calls)
+        assert numbers([stored_one]) == [1]
+        assert left is None
+        good, gap = await holder.write_by_thread(*calls)
         assert numbers([good]) == [1]
         assert isinstance(gap, Refusal)
         assert gap.code == "output_gap"
@@ -147,37 +148,31 @@ def _lose(holder: Holder) -> None:
 async def test_nothing_is_stored_for_who_lost_it(transactional_db: None, change: Callable[[Holder], None]) -> None:
     async with holding() as holder:
         await connections.run(change, holder)
-        assert await holder.write(holder.call(1, 0)) is None
+        assert await holder.write(holder.call(1, 0)) == [None]
         assert len(await connections.run(stored)) == 1
 
 
-async def test_rows_that_others_keep_locked_hold_up_no_other_piece(transactional_db: None) -> None:
-    """Each takes a connection of the loop while it waits; then threads are taken."""
-    async with holding(by_loop.MOST + 2) as holder:
+async def test_a_row_that_another_keeps_locked_holds_up_no_other_piece(transactional_db: None) -> None:
+    async with holding() as holder:
         is_locked, may_go = threading.Event(), threading.Event()
 
         def lock() -> None:
             with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute(
-                    "SELECT FROM jobs_live WHERE job_id = ANY(%s) FOR UPDATE", [[job.id for job in holder.jobs[1:-1]]]
-                )
+                cursor.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [holder.jobs[1].id])
                 is_locked.set()
                 assert may_go.wait(PATIENCE_S)
 
         locking = asyncio.create_task(connections.run(lock))
         assert await asyncio.to_thread(is_locked.wait, PATIENCE_S)
-        waiting: list[asyncio.Task[Written]] = []
-        async with asyncio.timeout(PATIENCE_S):
-            while await connections.run(farm.waiting_for_locks) < by_loop.MOST:
-                waiting = [task for task in waiting if not task.done()]
-                waiting.append(asyncio.create_task(holder.write(holder.call(len(waiting) + 1, 0))))
-                await asyncio.sleep(0.05)
-        last = holder.call(by_loop.MOST + 1, 0)
-        assert await holder.write(last) is None
-        assert numbers(await holder.write_by_thread(last)) == [1]
+        locked, other = holder.call(1, 0), holder.call(2, 0)
+        left, written = await holder.write(locked, other)
+        assert left is None
+        assert numbers([written]) == [1]
+        waiting = asyncio.create_task(holder.write_by_thread(locked))
+        await connections.run(farm.until, farm.waiting_for_locks)
         may_go.set()
         await locking
-        assert [numbers(await task) for task in waiting] == [[1]] * by_loop.MOST
+        assert numbers(await waiting) == [1]
 
 
 async def test_a_connection_that_is_lost_costs_no_piece(transactional_db: None) -> None:
@@ -193,7 +188,7 @@ async def test_a_connection_that_is_lost_costs_no_piece(transactional_db: None) 
     async with holding() as holder:
         await connections.run(end_sessions)
         call = holder.call(1, 0, "kept\n")
-        assert await holder.write(call) is None
+        assert await holder.write(call) == [None]
         assert numbers(await holder.write_by_thread(call)) == [1]
         await opened(holder)
         assert numbers(await holder.write(holder.call(1, 1, "on\n"))) == [2]
@@ -216,10 +211,10 @@ async def test_a_session_that_is_frozen_is_given_up_and_holds_up_no_other_piece(
         with running.frozen(session):
             waiting = asyncio.create_task(holder.write(holder.call(1, 0, "kept\n")))
             await asyncio.sleep(0)  # it has taken the connection
-            while (other := await holder.write(holder.call(2, 0, "other\n"))) is None:  # noqa: ASYNC110
+            while (other := await holder.write(holder.call(2, 0, "other\n"))) == [None]:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
             assert numbers(other) == [1]
-            assert await waiting is None
+            assert await waiting == [None]
             assert numbers(await holder.write_by_thread(holder.call(1, 0, "kept\n"))) == [1]
             assert numbers(await holder.write(holder.call(1, 1, "on\n"))) == [2]
     await connections.run(farm.until, lambda: sessions_here() == [])
