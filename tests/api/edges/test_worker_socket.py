@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from jobs import operations
-from jobs.models import Job, Live, Worker
+from jobs.models import Job, Worker
 from postgres import clock
 from tests import farm
 from tests.api.edges import callers
@@ -152,46 +152,6 @@ class TestVerbs:
                 socket.recv(0.5)
         answers = [json.loads(socket.recv(PATIENCE_S)) for _ in jobs]
         assert {(answer["ref"], answer.get("next_seq")) for answer in answers} == {(job["id"], 1) for job in jobs}
-
-    def test_about_a_job_whose_row_is_locked_hold_up_no_other_jobs_stream_or_lease(
-        self, socket: ClientConnection
-    ) -> None:
-        farm.submit(2, "chat")
-        locked, other = ask(socket, type="claim", ref=0, limit=2)["jobs"]
-        ended = {"job": locked["id"], "lease": locked["lease"]}
-        runs = {"job": other["id"], "lease": other["lease"]}
-        assert ask(socket, type="heartbeat", ref="confirmed", **ended)["lease_expires_at"]
-        with transaction.atomic():
-            Live.objects.select_for_update().get(pk=locked["id"])
-            socket.send(json.dumps({"type": "finish", "ref": "ended", "outcome": "success", **ended}))
-            farm.until(farm.waiting_for_locks, what="the finish")
-            socket.send(json.dumps({"type": "output", "ref": "behind", "seq": 0, "text": "late", **ended}))
-            assert ask(socket, type="output", ref=1, seq=0, text="Hello", **runs)["next_seq"] == 1
-            assert ask(socket, type="heartbeat", ref=2, **runs)["lease_expires_at"]
-            both = [{"id": of["job"], "lease": of["lease"]} for of in (ended, runs)]
-            renewed = ask(socket, type="heartbeat_many", ref=3, jobs=both)["jobs"]
-            assert [entry["id"] for entry in renewed if "lease_expires_at" in entry] == [locked["id"], other["id"]]
-        answers = [json.loads(socket.recv(PATIENCE_S)) for _ in range(2)]
-        assert [(answer["ref"], answer.get("error")) for answer in answers] == [
-            ("ended", None),
-            ("behind", "lease_lost"),
-        ]
-
-    def test_with_output_of_a_job_whose_row_is_locked_keep_no_other_stream_waiting(
-        self, socket: ClientConnection
-    ) -> None:
-        farm.submit(2, "chat")
-        locked, other = ask(socket, type="claim", ref=0, limit=2)["jobs"]
-        with transaction.atomic():
-            Live.objects.select_for_update().get(pk=locked["id"])
-            for seq in range(20):
-                for ref, job in (("locked", locked), ("other", other)):
-                    about = {"ref": ref, "job": job["id"], "lease": job["lease"]}
-                    socket.send(json.dumps({"type": "output", "seq": seq, "text": "x", **about}))
-            before = [json.loads(socket.recv(PATIENCE_S)) for _ in range(20)]
-        assert [(answer["ref"], answer.get("next_seq")) for answer in before] == [("other", n + 1) for n in range(20)]
-        after = [json.loads(socket.recv(PATIENCE_S)) for _ in range(20)]
-        assert [(answer["ref"], answer.get("next_seq")) for answer in after] == [("locked", n + 1) for n in range(20)]
 
     def test_more_than_can_be_answered_are_refused_not_kept(self, socket: ClientConnection) -> None:
         for ref in range(400):
