@@ -54,17 +54,8 @@ class WaitTimeout(FarmError, code="wait_timeout"):
     """The job has not ended in time. It goes on; wait again, or cancel it."""
 
 
-BY_CODE: dict[str, type["Refused"]] = {}
-"""The class of a refusal by the farm's code; `Refused` itself is that of all other codes."""
-
-
 class Refused(FarmError, code="refused"):
     """The farm refused a call. One class for each code that callers tell apart; this one for all others."""
-
-    def __init_subclass__(cls, *, code: str | None = None) -> None:
-        super().__init_subclass__(code=code)
-        if code is not None:
-            BY_CODE[code] = cls
 
     def __init__(self, *, status: int, code: str, message: str, details: Mapping[str, Any]) -> None:
         """`code` is the machine's word (`not_unique`), `details` the whole error object, numbers included."""
@@ -172,6 +163,13 @@ class JobFailed(FarmError, code="job_failed"):
         error = f": {job.error}" if job.error else "."
         super().__init__(f"Job {job.id} ended as {job.status}{error}")
         self.job = job
+
+
+BY_CODE: Mapping[str, type[Refused]] = {
+    kind.code: kind for kind in tuple(globals().values()) if isinstance(kind, type) and issubclass(kind, Refused)
+}
+"""The class of a refusal by the farm's code, of those above alone: an application's own are for it to raise. `Refused`
+is that of all other codes."""
 
 
 def refusal(*, status: int, data: Mapping[str, Any]) -> Refused:

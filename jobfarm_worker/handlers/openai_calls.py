@@ -37,7 +37,7 @@ class OpenAICalls:
     "chat/completions", "body": {...}}`. Each chunk of a streamed answer is a line of output. Result: the whole answer,
     or `{"answer_file": "answer.json"}` for one too large for a result; pictures become files too.
 
-    Before the first token, 408, 409, 429, 5xx and lost connections are repeated (`retrying`), here and by the farm;
+    Before the first token, 408, 409, 429, 5xx and lost connections are repeated (`retried`), here and by the farm;
     whatever else the server refuses with is the caller's answer, and ends the job.
     """
 

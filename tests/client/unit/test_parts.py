@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from jobfarm_client import BadOption, Client, NewJob, NotUnique, Refused, Unauthorized, Unreachable
+import jobfarm_client
+from jobfarm_client import BadOption, Client, NewJob, NotFound, NotUnique, Refused, Unauthorized, Unreachable
 from jobfarm_client.backoff import LONGEST_PAUSE_S, Patience
 from jobfarm_client.errors import BY_CODE, refusal
 from jobfarm_client.following import Parser
@@ -59,6 +60,17 @@ class TestRefusals:
     def test_have_the_class_of_their_code(self, code: str) -> None:
         error = refusal(status=409, data={"error": code, "message": "No.", "job": 7})
         assert (type(error), error.code, str(error), error.job) == (BY_CODE[code], code, "No.", 7)
+
+    def test_have_the_classes_that_the_package_names(self) -> None:
+        named = {each for each in vars(jobfarm_client).values() if isinstance(each, type) and issubclass(each, Refused)}
+        assert named == {*BY_CODE.values()}
+
+    def test_are_never_of_a_class_that_an_application_made_of_ours(self) -> None:
+        class Missing(NotFound, code="not_found"):
+            def __init__(self) -> None:
+                super().__init__(status=404, code=self.code, message="", details={})
+
+        assert type(refusal(status=404, data={"error": Missing.code})) is NotFound
 
     def test_of_a_code_that_is_new_keep_it(self) -> None:
         error = refusal(status=418, data={"error": "teapot"})
