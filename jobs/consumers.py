@@ -87,7 +87,7 @@ class WorkerSocket:
 class Session:
     """One worker while it is connected.
 
-    Five tasks and no slow work in any of them: one receives calls, one for each sort of call performs them, one watches
+    Six tasks and no slow work in any of them: one receives calls, one for each sort of call performs them, one watches
     the worker's leases. Another one waits at the notifier while the worker has too little to do: for the claim that
     waits for its answer, which is then made again, or else to push that there is work. A worker that has once claimed
     with `wait` gets no such pushes: it would not come for them, and hold up whoever would.
@@ -170,7 +170,7 @@ class Session:
     async def _perform(self, calls: Sequence[Received], sort: Sort) -> None:
         if sort is Sort.OUTPUT:
             await self._write_by_loop(calls)
-        elif sessions.output_of(calls[0].call) is not None:
+        elif sort is Sort.WRITE:
             await self._write(calls)
         else:
             await self._do_next(calls[0])
@@ -346,7 +346,8 @@ class Session:
 
     async def _failed(self, call: Call, error: Exception) -> None:
         """Whatever it is, the worker gets it as an answer, and the socket lives on."""
-        self._end_wakeup(got_jobs=False)
+        if sessions.wanted_jobs(call):
+            self._end_wakeup(got_jobs=False)
         await self._refused(call, error)
 
     async def _refused(self, call: Call, error: Exception) -> None:

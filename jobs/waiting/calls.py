@@ -15,8 +15,10 @@ class Sort(Enum):
 
     OUTPUT = auto()
     """Pieces of output, which the event loop stores, those of several jobs together (docs/adr/0037)."""
+    WRITE = auto()
+    """Output that takes a thread, perhaps to wait for one locked row after the other."""
     REPORT = auto()
-    """Heartbeats, and output that takes a thread."""
+    """Heartbeats."""
     OTHER = auto()
 
 
@@ -35,16 +37,19 @@ class Calls:
 
     def __init__(self) -> None:
         self._calls: dict[Received, Sort | None] = {}  # None: it is being performed
+        self._aside: set[Received] = set()  # of those being performed: they wait anew
         self._changed = asyncio.Event()
         self._is_ended = False
+        self._is_abandoned = False
 
     def __len__(self) -> int:
         """How many wait."""
         return sum(sort is not None for sort in self._calls.values())
 
     def put(self, received: Received) -> None:
-        self._calls[received] = _sort(received.call)
-        self._changed.set()
+        if not self._is_abandoned:
+            self._calls[received] = _sort(received.call)
+            self._changed.set()
 
     def end(self) -> None:
         """No more calls come; those that wait are still given out."""
@@ -63,19 +68,22 @@ class Calls:
         return taken
 
     def set_aside(self, received: Received) -> None:
-        """Let a piece of output, which was given out, wait at its place for a thread."""
-        if received in self._calls:
-            self._calls[received] = Sort.REPORT
+        """Let a piece of output, which was given out, wait at its place for a thread, once it is `done` here."""
+        self._aside.add(received)
 
     def done(self, performed: list[Received]) -> None:
         """These were performed, but for those set aside."""
         for received in performed:
-            if self._calls.get(received) is None:
+            if received not in self._aside:
                 self._calls.pop(received, None)
+            elif not self._is_abandoned:
+                self._calls[received] = Sort.WRITE
+        self._aside.difference_update(performed)
         self._changed.set()
 
     def abandon(self) -> None:
-        """Nothing more is performed."""
+        """Nothing more is performed, what comes from now on included."""
+        self._is_abandoned = True
         self._calls.clear()
         self.end()
 

@@ -55,3 +55,17 @@ def test_output_of_a_job_whose_row_is_locked_keeps_no_other_stream_waiting(socke
     assert [(answer["ref"], answer.get("next_seq")) for answer in before] == [("other", n + 1) for n in range(20)]
     after = [json.loads(socket.recv(PATIENCE_S)) for _ in range(20)]
     assert [(answer["ref"], answer.get("next_seq")) for answer in after] == [("locked", n + 1) for n in range(20)]
+
+
+def test_output_of_many_jobs_whose_rows_are_locked_keeps_no_lease_waiting(socket: ClientConnection) -> None:
+    farm.submit(6, "chat")
+    other, *locked = ask(socket, type="claim", ref=0, limit=6)["jobs"]
+    with transaction.atomic():
+        assert len(Live.objects.select_for_update().filter(pk__in=[job["id"] for job in locked])) == 5
+        for job in locked:
+            about = {"job": job["id"], "lease": job["lease"]}
+            socket.send(json.dumps({"type": "output", "ref": "locked", "seq": 0, "text": "x", **about}))
+        farm.until(farm.waiting_for_locks, what="the output")
+        assert ask(socket, type="heartbeat", ref=1, job=other["id"], lease=other["lease"])["lease_expires_at"]
+    answers = [json.loads(socket.recv(PATIENCE_S)) for _ in locked]
+    assert {answer["ref"] for answer in answers} == {"locked"}

@@ -88,10 +88,25 @@ def test_a_piece_that_takes_a_thread_keeps_its_place() -> None:
     calls.set_aside(first)
     calls.done(pieces)
     assert given(calls, Sort.OTHER) == []
-    assert given(calls, Sort.REPORT) == [first]
+    assert given(calls, Sort.REPORT) == []
+    assert given(calls, Sort.WRITE) == [first]
     calls.done([first])
     assert given(calls, Sort.OTHER) == [ended]
     assert len(calls) == 0
+
+
+def test_a_piece_that_a_thread_stores_is_not_done_with_the_others_that_came_with_it() -> None:
+    first, second, ended = piece(1), piece(2), finish(1)
+    calls = waiting(first, second, ended)
+    pieces = given(calls, Sort.OUTPUT)
+    calls.set_aside(first)
+    by_thread = given(calls, Sort.WRITE)
+    calls.done(pieces)
+    by_thread += given(calls, Sort.WRITE)
+    assert by_thread == [first]
+    assert given(calls, Sort.OTHER) == []
+    calls.done([first])
+    assert given(calls, Sort.OTHER) == [ended]
 
 
 def test_after_the_end_what_waits_is_given_out_and_then_nothing() -> None:
@@ -110,7 +125,7 @@ def test_after_the_end_what_waits_is_given_out_and_then_nothing() -> None:
         async with asyncio.timeout(10):
             return await asyncio.gather(*map(all_of, Sort))
 
-    assert _RUNNER.run(each()) == [[last], [], [first]]
+    assert _RUNNER.run(each()) == [[last], [], [], [first]]
 
 
 def test_once_one_gave_up_nothing_is_given_out_any_more() -> None:
@@ -120,9 +135,10 @@ def test_once_one_gave_up_nothing_is_given_out_any_more() -> None:
     calls.abandon()
     calls.set_aside(first)
     calls.done([first])
+    calls.put(beats(1))
 
     async def ends() -> list[list[Received]]:
         async with asyncio.timeout(10):
             return await asyncio.gather(*map(calls.next, Sort))
 
-    assert _RUNNER.run(ends()) == [[], [], []]
+    assert _RUNNER.run(ends()) == [[], [], [], []]
