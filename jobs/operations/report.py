@@ -15,6 +15,7 @@ from django.db import OperationalError, transaction
 
 from core import refusal
 from core.large_json import Part
+from core.recent import Outdated
 from core.refusal import Refusal
 from jobs.domain import files, outputs, payloads
 from jobs.domain.leases import Beat, Lease
@@ -98,19 +99,21 @@ def write_outputs(worker: Worker, pieces: Sequence[Piece]) -> list[int | Refusal
     checked = [refusal.value_or_refusal(_checked, piece) for piece in pieces]
     good = [piece for piece in checked if isinstance(piece, Piece)]
     new: list[Piece] = []
-    rows, locked = _stored(worker, good), None
+    rows, failed = _stored(worker, good), None
     if missed := [piece for piece, row in zip(good, rows, strict=True) if row is None]:
         try:
             after = iter(_stored_after_others(worker, missed))
             rows = [next(after) if row is None else row for row in rows]
-        except OperationalError as error:
-            locked = error
-    stored = [(piece, row) for piece, row in zip(good, rows, strict=True) if row is not None or locked is None]
-    numbers = [refusal.value_or_refusal(_next_seq, worker, piece, row, new) for piece, row in stored]
-    if new:
-        hooks.wrote(new)
-    if locked is not None:
-        raise locked
+        except (OperationalError, Outdated) as error:
+            failed = error
+    stored = [(piece, row) for piece, row in zip(good, rows, strict=True) if row is not None or failed is None]
+    try:
+        numbers = [refusal.value_or_refusal(_next_seq, worker, piece, row, new) for piece, row in stored]
+    finally:
+        if new:
+            hooks.wrote(new)
+    if failed is not None:
+        raise failed
     return refusal.in_place(checked, numbers)
 
 
@@ -160,6 +163,8 @@ def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None, new: list[Pie
         # again, as after a gap.
         quotas.check_output(row.owner_id, piece.size)
         [row] = _stored(worker, [piece])
+        if row is None:
+            [row] = _stored_after_others(worker, [piece])
     if row is None:
         raise idempotency.lost(worker, piece.job_id, piece.lease)
     if row.next_seq == piece.seq and not row.fits:
@@ -167,9 +172,9 @@ def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None, new: list[Pie
     if row.next_seq <= piece.seq:
         raise OutputGap(next_seq=row.next_seq)
     if row.stored:
+        new.append(piece)
         quotas.read_output(row.owner_id)
         quotas.note_output(row.owner_id, piece.size)
-        new.append(piece)
     next_seq: int = row.next_seq
     return next_seq
 

@@ -1,18 +1,22 @@
 """A job's row that somebody holds locked for long, as who froze while canceling it: the worker's other jobs go on."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 import pytest
 from django.db import OperationalError, connection, transaction
 from django.db.models import F
+from pytest_django import Settings
 
 from jobs import operations
 from jobs.domain.outputs import Piece
 from jobs.errors import LeaseLost
-from jobs.models import Job, Live
+from jobs.models import ALL_JOBS, Job, Live
+from jobs.operations import quotas
 from postgres import connections
 from tests import farm
 
@@ -124,6 +128,30 @@ def test_that_is_let_go_soon_gets_its_output_after_the_wait() -> None:
         lambda: operations.write_output(me, job.id, job.lease, seq=0, text="Once"),
     )
     assert seq == 1
+
+
+def test_is_not_said_to_be_lost_where_it_is_locked_as_its_output_is_tried_again(settings: Settings) -> None:
+    """What the process knows of an owner's room may be too little: then the piece is tried once more."""
+    settings.JOBFARM = {**settings.JOBFARM, "OUTPUT_BYTES_IN_ALL": 10}
+    farm.kind()
+    me = farm.worker()
+    farm.submit(1)
+    job = farm.claim_one(me)
+    quotas.OUTPUT.forget()
+    quotas.OUTPUT.read(ALL_JOBS, 10, now_s=time.monotonic())
+    tries: list[str] = []
+    with psycopg.connect(connections.conninfo()) as other:
+
+        def lock_before_the_second(execute: Callable[..., object], sql: str, *more: Any) -> object:
+            if "write_output" in sql:
+                tries.append(sql)
+                if len(tries) == 2:
+                    other.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [job.id])
+            return execute(sql, *more)
+
+        with connection.execute_wrapper(lock_before_the_second), pytest.raises(OperationalError):
+            operations.write_output(me, job.id, job.lease, seq=0, text="Once")
+    assert operations.write_output(me, job.id, job.lease, seq=0, text="Once") == 1
 
 
 def test_gets_one_child_of_a_submit_that_is_repeated_while_the_first_is_slow() -> None:

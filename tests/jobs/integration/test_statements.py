@@ -18,6 +18,8 @@ from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.domain.leases import Lease
+from jobs.domain.outputs import Piece
+from jobs.errors import LeaseLost
 from jobs.models import Job, Live, Worker
 from jobs.operations import lanes, quotas
 from live import layer
@@ -189,6 +191,24 @@ class TestWhatIsPublished:
         run_at = Job.objects.get(pk=fourth.id).run_at  # then for others, and after the grace for its worker too
         moments = (run_at, run_at + timedelta(seconds=30))
         assert due == {f"due:work:{int(moment.timestamp() * 1000)}" for moment in moments}
+
+
+    def test_of_output_that_came_with_some_of_a_lost_lease_is_what_was_stored(
+        self, notifications: Callable[[], list[str]]
+    ) -> None:
+        farm.kind()
+        made, key = operations.create_worker("w1", queues=["work"])
+        farm.submit(2)
+        lost, held = operations.claim(made, limit=2)
+        operations.release(made, lost.id, lost.lease)
+        write = operations.rechecked(operations.write_outputs)
+        _, _, me = operations.authenticate(key), operations.recognize(key), operations.recognize(key)
+        assert me.version is not None
+        notifications()
+        refused, stored = write(me, [Piece(job_id=one.id, lease=one.lease, seq=0, text="x") for one in (lost, held)])
+        assert isinstance(refused, LeaseLost)
+        assert stored == 1
+        assert f"output:{held.id}" in notifications()
 
 
 End = Callable[[Worker, operations.ClaimedJob], object]
