@@ -88,6 +88,8 @@ class Calls:
         self.end()
 
     def _ready(self, wanted: Sort) -> Iterator[Received]:
+        if wanted not in self._calls.values():
+            return  # as mostly, for those who wait: each call that comes wakes them all
         named: set[int] = set()  # by the calls before
         are_pieces: bool | None = None  # None: none was found yet
         for received, sort in self._calls.items():
