@@ -1,14 +1,12 @@
-"""The worker's WebSocket: the verbs of HTTP as messages, and what the farm has to say unasked
-(docs/api.md).
+"""The worker's WebSocket: the verbs of HTTP as messages, and what the farm has to say unasked (docs/api.md).
 
-A plain ASGI application: a Channels consumer would add a channel of the layer to each socket, and we need
-none.
+A plain ASGI application: a Channels consumer would add a channel of the layer to each socket, and we need none.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -38,6 +36,7 @@ TOO_MANY: Final = {"error": "too_many", "message": f"Wait for answers: over {MOS
 
 LOOK_S: Final = 1.0  # what a claim has seen is good for so long, if nothing is heard of meanwhile
 Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
+Write = Callable[[Sequence[Received]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +183,11 @@ class Session:
 
     async def _write_by_loop(self, pieces: Sequence[Received]) -> None:
         """Store pieces of output; those that take a thread wait for one."""
-        answers: Sequence[Performed | None] = [None] * len(pieces)
         try:
             answers = await sessions.write_by_loop(self._key, [piece.call for piece in pieces])
-        except Exception:
-            logger.debug("Pieces of output are stored by a thread", exc_info=True)
+        except Exception as error:
+            await self._write_one_by_one(self._write_by_loop, pieces, error)
+            return
         for piece, answer in zip(pieces, answers, strict=True):
             if answer is None:
                 self._calls.set_aside(piece)
@@ -196,24 +195,28 @@ class Session:
                 await self._answer(piece, answer, polled_at=NEVER, claims=False)
 
     async def _write(self, pieces: Sequence[Received]) -> None:
-        """Store pieces of output by a thread; one by one where one of several makes all fail."""
+        """Store pieces of output by a thread."""
         try:
             answers = await connections.run(sessions.write, self._key, [piece.call for piece in pieces])
         except InvalidKey:
             raise
         except Exception as error:
-            if len(pieces) == 1:
-                await self._failed(pieces[0].call, error)
-                return
-            logger.debug("Pieces of output are stored one by one", exc_info=True)
-            for piece in pieces:
-                await self._write([piece])
+            await self._write_one_by_one(self._write, pieces, error)
             return
         for piece, answer in zip(pieces, answers, strict=True):
             if isinstance(answer, Refusal):
                 await self._refused(piece.call, answer)
             else:
                 await self._answer(piece, answer, polled_at=NEVER, claims=False)
+
+    async def _write_one_by_one(self, write: Write, pieces: Sequence[Received], error: Exception) -> None:
+        """Store pieces by themselves, since one of several made all fail; one alone is not tried again."""
+        if len(pieces) == 1:
+            await self._failed(pieces[0].call, error)
+            return
+        logger.debug("Pieces of output are stored one by one", exc_info=error)
+        for piece in pieces:
+            await write([piece])
 
     async def _do_one(self, received: Received) -> None:
         call = received.call

@@ -192,7 +192,6 @@ class TestWhatIsPublished:
         moments = (run_at, run_at + timedelta(seconds=30))
         assert due == {f"due:work:{int(moment.timestamp() * 1000)}" for moment in moments}
 
-
     def test_of_output_that_came_with_some_of_a_lost_lease_is_what_was_stored(
         self, notifications: Callable[[], list[str]]
     ) -> None:
