@@ -8,6 +8,7 @@ from django.db import transaction
 from websockets.sync.client import ClientConnection
 
 from jobs.models import Live
+from jobs.operations import report
 from tests import farm
 from tests.api.edges.callers import PATIENCE_S, Crew, ask
 
@@ -42,7 +43,10 @@ def test_calls_about_one_job_whose_row_is_locked_hold_up_no_other_jobs_stream_or
     assert [(answer["ref"], answer.get("error")) for answer in answers] == [("ended", None), ("behind", "lease_lost")]
 
 
-def test_output_of_a_job_whose_row_is_locked_keeps_no_other_stream_waiting(socket: ClientConnection) -> None:
+def test_output_of_a_job_whose_row_is_locked_keeps_no_other_stream_waiting(
+    socket: ClientConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "LOCKED_MS", 20_000)  # the other's twenty pieces may take longer than half a second
     farm.submit(2, "chat")
     locked, other = ask(socket, type="claim", ref=0, limit=2)["jobs"]
     with transaction.atomic():
