@@ -27,6 +27,7 @@ prune("lanes in which nothing waits", lanes.delete, size=500)
 prune("runs of fair queues that no claim has added up", lanes.fold_charges, size=1)
 prune("concurrency keys that no job has", keys.delete_keys, size=500)
 prune("sets of conditions on labels", requirements.delete_retired)
+prune("addresses of jobs that have ended", submits.forget_callbacks, size=5000)
 prune("idempotency keys", submits.forget_requests, size=5000)
 keep("health scores", HealthScore.objects.all(), by="day", days=400)  # a year, to compare with, and a month
 for _step_s, _kept in RETENTION.items():

@@ -1,4 +1,4 @@
-"""What is kept. A callback is for as long as an event of its job may be, and until its job has ended."""
+"""What is kept. A callback is for as long as an event of its job may be; jobs.crons deletes those of ended ones."""
 
 from typing import Any
 
@@ -26,12 +26,12 @@ keep("events", Event.objects.filter(_SENT), by="created_at", days=_days)
 keep("callbacks", Callback.objects.all(), by="created_at", days=lambda: _days() + LONGEST_JOB_DAYS)
 # An address of a submit to which no job reports any more, and of which no message is kept. What a person has set up
 # stays: it is not as it was made, or its secret was rotated, so that somebody knows it.
-_UNUSED = Endpoint.objects.filter(
-    ~Exists(Callback.objects.filter(endpoint=OuterRef("pk"))),
+UNUSED = Endpoint.objects.filter(
+    ~Q(pk__in=Callback.objects.values("endpoint").distinct()),  # read once: no index leads from an endpoint to them
     ~Exists(Message.objects.filter(endpoint=OuterRef("pk"))),
     ~Exists(EndpointSecret.objects.filter(endpoint=OuterRef("pk"), retired_at__isnull=False)),
     Q(status=EndpointStatus.ACTIVE) | Q(note=GONE), name__startswith=f"{CALLBACK} ", is_callback=True,
     events=[*CALLBACK_EVENTS], kinds=[], with_result=False, per_minute=None,
 )  # fmt: skip
 # Locked first: no submit begins to use one meanwhile, and what one uses is passed over (sql/find_callback.sql).
-keep("addresses of submits", _UNUSED.select_for_update(skip_locked=True), by="created_at", days=_days)
+keep("addresses of submits", UNUSED.select_for_update(skip_locked=True), by="created_at", days=_days)

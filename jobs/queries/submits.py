@@ -179,6 +179,11 @@ def forget_requests(limit: int, _: int) -> int:
     return len(statements.load("jobs", "idempotency_forget").run({"age_s": DELETED_AFTER_S, "limit": limit}))
 
 
+def forget_callbacks(limit: int, _: int) -> int:
+    """Delete addresses that came with jobs which have ended, the oldest first; how many."""
+    return len(statements.load("jobs", "callbacks_forget").run({"limit": limit}))
+
+
 def _inserted_but_twins(records: Sequence[JobRecord]) -> list[Stored | NotUnique]:
     """All of them once more where a twin has ended meanwhile: with the others stored, the one that was left out would
     come out of the order in which all go in, and could meet another bulk in a circle."""

@@ -238,8 +238,9 @@ def callback(url: str, *, owner: User | None) -> int:
     _check_room(owner)
     defaults = {"name": f"{CALLBACK} {host}"[:100], "events": [*CALLBACK_EVENTS]}
     row, is_new = Endpoint.objects.get_or_create(owner=owner, url=url, is_callback=True, defaults=defaults)
-    if is_new:
-        add_secret(row)
+    if not is_new:  # it was made at this moment, and is not held yet
+        return callback(url, owner=owner)
+    add_secret(row)
     return row.pk
 
 

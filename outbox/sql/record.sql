@@ -1,8 +1,7 @@
 -- Write events, and a message to each endpoint that asks for one; of what nobody asks for nothing is written.
 -- An endpoint without an owner gets the whole farm's events; one with an owner those of the owner's jobs and groups, as
 -- long as the owner may log in. One that was named when a job was submitted gets that job's. The body is made here, once:
--- the same bytes are sent and signed at each attempt. Of a job that has ended, or was replaced, nothing more is said to the
--- address that came with it: so it holds that address's endpoint no longer. What somebody else is deleting is left to them.
+-- the same bytes are sent and signed at each attempt.
 WITH new AS MATERIALIZED (
     SELECT uid, type, patterns::varchar[] AS patterns, subject, job_id, kind, owner_id, group_id,
            coalesce(occurred_at, statement_timestamp()) AS occurred_at, data, data_with_result, place
@@ -28,11 +27,6 @@ WITH new AS MATERIALIZED (
                         WHERE member.user_id = endpoint.owner_id AND member.group_id = new.group_id))
                     AND (SELECT is_active FROM auth_user WHERE auth_user.id = endpoint.owner_id)
           END
-), forgotten AS (
-    DELETE FROM outbox_callback WHERE id = ANY (ARRAY(
-        SELECT callback.id FROM new JOIN outbox_callback AS callback ON callback.job_id = new.job_id
-        WHERE new.type <> 'job.lost'
-        FOR UPDATE OF callback SKIP LOCKED))
 ), event AS (
     INSERT INTO outbox_event (uid, type, subject, occurred_at, body, body_with_result, created_at)
     SELECT uid, type, subject, occurred_at,
