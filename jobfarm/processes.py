@@ -236,16 +236,17 @@ def url_at(host: str, port: int) -> str:
 
 @contextmanager
 def listening_at(url: str) -> Iterator[None]:
-    """Note where this farm listens, for commands (core.commands.own_url). The note counts while it is locked: one that
-    a killed farm left says nothing."""
+    """Note where this farm, which is `alone`, listens, for commands (core.commands.own_url). The note counts while it
+    is locked: one that a killed farm left says nothing."""
     note = settings.JOBFARM_DATA / commands.FARM_URL
+    note.unlink(missing_ok=True)  # whoever reads, and so locks, an old one is not waited for
     with Lock.exclusive(note):
         note.chmod(0o644)  # its web processes may be another account's
         note.write_text(url)
         try:
             yield
         finally:
-            note.unlink()
+            note.unlink(missing_ok=True)
 
 
 class AnotherFarm(Refusal, code="another_farm"):

@@ -15,6 +15,7 @@ from accounts.errors import AccountsError
 from accounts.models import ApiToken
 from core import commands
 from jobfarm import processes
+from postgres.embedded.places import Lock
 from tests import forkserver
 
 pytestmark = pytest.mark.django_db
@@ -96,3 +97,15 @@ class TestLoginLink:
         with processes.listening_at("http://127.0.0.1:2"):
             assert printed("login_link", "ada")[0].startswith("http://127.0.0.1:2/")
         assert printed("login_link", "ada")[0].startswith(usual)
+
+    def test_names_it_also_where_somebody_keeps_the_note_of_a_killed_one_open_and_after_it_is_deleted(
+        self, ada: User, settings: Settings, tmp_path: Path
+    ) -> None:
+        """Everybody may read a note, and so lock it: the next farm waited for them, and said nothing."""
+        settings.JOBFARM_DATA = tmp_path
+        note = tmp_path / commands.FARM_URL
+        note.write_text("http://127.0.0.1:1")
+        with Lock.shared(note), processes.listening_at("http://127.0.0.1:2"):
+            assert printed("login_link", "ada")[0].startswith("http://127.0.0.1:2/")
+            note.unlink()  # with the farm's folder, say: it ends as it would
+        assert printed("login_link", "ada")[0].startswith(f"http://127.0.0.1:{settings.PORT}/")
