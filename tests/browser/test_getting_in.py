@@ -37,6 +37,30 @@ def sign_up(page: Page, username: str) -> None:
     page.keyboard.press("Enter")
 
 
+def able_to_log_in(username: str) -> User:
+    """Somebody whose password's hash the server knows, too."""
+    known = PBKDF2PasswordHasher().encode(farm.PASSWORD, "salt", 1000)
+    return User.objects.get_or_create(username=username, defaults={"password": known})[0]
+
+
+def paint_and_be_asked_to_log_in(visit: Visit, *, by: User) -> Page:
+    """Ask for a picture when the session has ended."""
+    page = visit("/jobs/new/?kind=image", by=by)
+    page.get_by_label("What should it paint?").fill("a lighthouse in the evening")
+    page.context.clear_cookies(name="sessionid")
+    page.get_by_role("button", name="Paint").click()
+    expect(page).to_have_url(re.compile("/accounts/login/"))
+    return page
+
+
+def log_in(page: Page, username: str) -> None:
+    """Log in where one is asked to, and be where one was."""
+    page.get_by_label("Username").fill(username)
+    page.get_by_label("Password").fill(farm.PASSWORD)
+    page.get_by_role("button", name="Log in", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/jobs/new/\?kind=image$"))
+
+
 def expect_one(complaints: list[str], status: str) -> None:
     """The browser says of a page that it was a refusal, once; nothing else is complained of."""
     [complaint] = complaints
@@ -111,21 +135,23 @@ class TestGettingIn:
         assert not User.objects.filter(as_guest__isnull=False).exists()
 
     def test_what_was_typed_before_the_session_ended_is_there_again_after_the_log_in(self, visit: Visit) -> None:
-        known = PBKDF2PasswordHasher().encode(farm.PASSWORD, "salt", 1000)  # to the server, too
-        ada = User.objects.create(username="ada", password=known)
-        page = visit("/jobs/new/?kind=image", by=ada)
-        page.get_by_label("What should it paint?").fill("a lighthouse in the evening")
-        page.context.clear_cookies(name="sessionid")
-        page.get_by_role("button", name="Paint").click()
-        page.get_by_label("Username").fill("ada")
-        page.get_by_label("Password").fill(farm.PASSWORD)
-        page.get_by_role("button", name="Log in", exact=True).click()
-        expect(page).to_have_url(re.compile(r"/jobs/new/\?kind=image$"))
+        page = paint_and_be_asked_to_log_in(visit, by=able_to_log_in("ada"))
+        log_in(page, "ada")
         expect(page.get_by_label("What should it paint?")).to_have_value("a lighthouse in the evening")
         page.get_by_role("button", name="Paint").click()
         expect(page).to_have_url(re.compile("/jobs/[0-9]+/$"))
         page.goto("/jobs/new/?kind=image")
         expect(page.get_by_label("What should it paint?")).to_have_value("")
+
+    @pytest.mark.parametrize(("by", "minutes"), [("bob", 0), ("ada", 61)])
+    def test_what_was_typed_is_there_for_nobody_else_and_for_an_hour(self, visit: Visit, by: str, minutes: int) -> None:
+        page = paint_and_be_asked_to_log_in(visit, by=able_to_log_in("ada"))
+        able_to_log_in("bob")
+        page.clock.set_fixed_time(clock.now() + timedelta(minutes=minutes))
+        log_in(page, by)
+        page.wait_for_load_state()
+        expect(page.get_by_label("What should it paint?")).to_have_value("")
+        assert page.evaluate("sessionStorage.getItem('jobfarm-typed')") is None
 
     def test_every_page_fits_a_phone_however_long_the_names(self, visit: Visit) -> None:
         ada = farm.user("ada")

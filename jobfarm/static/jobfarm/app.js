@@ -97,11 +97,15 @@
     if (event.timeStamp - sent.get(event.target) < 2000) return event.preventDefault();
     sent.set(event.target, event.timeStamp);
     const texts = [...event.target.elements].filter(({ type }) => type === "text" || type === "textarea");
-    if (!/^\/(accounts|admin)\//.test(location.pathname)) keepTyped({ page: here(), fields: texts.map(({ name, value }) => [name, value]) });
+    const fields = texts.map(({ name, value }) => [name, value]);
+    if (user && !/^\/(accounts|admin)\//.test(location.pathname)) keepTyped({ user, page: here(), at: Date.now(), fields });
   }
 
-  // What was typed into a form whose sending led to the log-in is there again on the page after it. It stays in this tab.
+  // What was typed into a form whose sending led to the log-in is there again on the page after it, for the same person
+  // within an hour. It stays in this tab.
   const TYPED = "jobfarm-typed";
+  const KEPT_MS = 3_600_000;
+  const { user } = document.body.dataset;
   const here = () => location.pathname + location.search;
 
   function keepTyped(typed) {
@@ -115,10 +119,11 @@
   function restoreTyped() {
     const typed = JSON.parse(sessionStorage.getItem(TYPED));
     if (!typed) return;
-    if (location.pathname === "/accounts/login/") return keepTyped({ ...typed, isLost: true });
-    if (typed.isLost && typed.page !== here()) return;
+    const isTheirs = (user ?? typed.user) === typed.user && Math.abs(Date.now() - typed.at) < KEPT_MS;
+    if (isTheirs && location.pathname === "/accounts/login/") return keepTyped({ ...typed, isLost: true });
+    if (isTheirs && typed.isLost && typed.page !== here()) return;
     sessionStorage.removeItem(TYPED);
-    for (const [name, value] of typed.isLost ? typed.fields : []) {
+    for (const [name, value] of isTheirs && user && typed.isLost ? typed.fields : []) {
       const field = document.querySelector(`main [name="${CSS.escape(name)}"]`);
       if (field && !field.value) field.value = value;
     }
