@@ -322,7 +322,7 @@ class TestACallback:
         act(Endpoint.objects.get(), ann)
         jobs.cancel(job.pk, by=ann)
         Message.objects.all().delete()
-        Callback.objects.all().delete()  # nobody hears of the end where nobody listens
+        Callback.objects.all().delete()  # as the retention does when its job has ended
         Endpoint.objects.update(created_at=_LONG_AGO)
         assert retained() == 0
 
