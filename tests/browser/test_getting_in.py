@@ -43,7 +43,7 @@ def able_to_log_in(username: str) -> User:
     return User.objects.get_or_create(username=username, defaults={"password": known})[0]
 
 
-def paint_and_be_asked_to_log_in(visit: Visit, *, by: User) -> Page:
+def paint_after_the_session_ended(visit: Visit, *, by: User) -> Page:
     """Ask for a picture when the session has ended."""
     page = visit("/jobs/new/?kind=image", by=by)
     page.get_by_label("What should it paint?").fill("a lighthouse in the evening")
@@ -135,7 +135,7 @@ class TestGettingIn:
         assert not User.objects.filter(as_guest__isnull=False).exists()
 
     def test_what_was_typed_before_the_session_ended_is_there_again_after_the_log_in(self, visit: Visit) -> None:
-        page = paint_and_be_asked_to_log_in(visit, by=able_to_log_in("ada"))
+        page = paint_after_the_session_ended(visit, by=able_to_log_in("ada"))
         log_in(page, "ada")
         expect(page.get_by_label("What should it paint?")).to_have_value("a lighthouse in the evening")
         page.get_by_role("button", name="Paint").click()
@@ -145,7 +145,7 @@ class TestGettingIn:
 
     @pytest.mark.parametrize(("by", "minutes"), [("bob", 0), ("ada", 61)])
     def test_what_was_typed_is_there_for_nobody_else_and_for_an_hour(self, visit: Visit, by: str, minutes: int) -> None:
-        page = paint_and_be_asked_to_log_in(visit, by=able_to_log_in("ada"))
+        page = paint_after_the_session_ended(visit, by=able_to_log_in("ada"))
         able_to_log_in("bob")
         page.clock.set_fixed_time(clock.now() + timedelta(minutes=minutes))
         log_in(page, by)
