@@ -258,14 +258,16 @@ def _shown(
     ]
     read = [one for one, _ in pairs if isinstance(one, int)]
     earlier, owner = {job.id: job for job in protocol.in_full(read)} if read else {}, _user(request).get_username()
-    token = people.let_in_by(request)
+    token, stored = people.let_in_by(request), {one.id for one in answers if isinstance(one, operations.Stored)}
 
     def show(one: Answer, body: Any) -> protocol.Job | JobsError:
         if isinstance(one, operations.Stored):
             return protocol.fresh(one, payload=body.payload, owner=owner, group=body.group, tags=body.tags or ())
         if isinstance(one, NotUnique) or one not in earlier:
             return one if isinstance(one, NotUnique) else JobDeleted(job=one)
-        is_readable = token is None or token.may("read")
-        return earlier[one] if is_readable else protocol.without_content(earlier[one], keeps_input=body is not None)
+        if token is None or token.may("read"):
+            return earlier[one]
+        is_of_another = earlier[one].replaced_at is not None and one not in stored
+        return protocol.without_content(earlier[one], keeps_input=body is not None and not is_of_another)
 
     return [show(one, body) for one, body in pairs]

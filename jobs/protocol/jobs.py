@@ -154,7 +154,8 @@ _NOT_IN_VIEWS: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-_INPUT: Final[Mapping[str, Any]] = {"payload": None, "inputs": []}
+# The keys as well: a kind makes one of the payload, and who submits may make the other of it.
+_INPUT: Final[Mapping[str, Any]] = {"payload": None, "inputs": [], "unique_key": None, "concurrency_key": None}
 _RESULT: Final[Mapping[str, Any]] = {"checkpoint": None, "result": None, "error": None, "files": []}
 
 

@@ -122,12 +122,15 @@ HIDDEN: dict[str, object] = {
     "error": None,
     "files": [],
     "inputs": [],
+    "unique_key": None,
+    "concurrency_key": None,
 }
 
 
 def _failed_once(owner: User) -> int:
     """A job that waits for its next attempt; the last one kept something, and failed."""
-    job = operations.submit("work", {"text": SECRET}, owner=owner, max_attempts=2)
+    keys = {"unique_key": SECRET, "concurrency_key": SECRET}
+    job = operations.submit("work", {"text": SECRET}, owner=owner, max_attempts=2, **keys)
     worker = farm.worker("w", "work")
     claimed = farm.claim_one(worker)
     operations.checkpoint(worker, job.pk, claimed.lease, {"found": SECRET})
@@ -160,6 +163,18 @@ def test_who_may_only_submit_gets_from_a_repeat_nothing_that_the_job_gave(ada: U
     again = token.post("/api/v1/jobs", NEW, content_type="application/json", headers=headers).json()
     assert (again["id"], again["status"], again["payload"]) == (first.json()["id"], "success", NEW["payload"])
     assert again["result"] is None
+
+
+def test_who_may_only_submit_gets_from_a_repeat_nothing_that_another_submit_gave_the_job(ada: User) -> None:
+    """Which replaced the job since."""
+    token, headers, new = _client(ada, "submit"), {"Idempotency-Key": "once"}, NEW | {"unique_key": "a"}
+    first = token.post("/api/v1/jobs", new, content_type="application/json", headers=headers).json()
+    other = new | {"payload": {"text": SECRET}, "on_conflict": "replace"}
+    others = _client(ada, "submit", "operate")
+    replaced = others.post("/api/v1/jobs", other, content_type="application/json").json()
+    assert (replaced["id"], replaced["payload"]) == (first["id"], other["payload"])
+    again = token.post("/api/v1/jobs", new, content_type="application/json", headers=headers).json()
+    assert (again["id"], again["payload"]) == (first["id"], None)
 
 
 def test_uploads_are_made_and_deleted_by_who_may_submit_and_looked_at_by_who_may_read(ada: User) -> None:
