@@ -308,7 +308,7 @@ class _Bounded(NestedObjects):
         return rows[:AT_ONCE]
 
 
-def deleted_objects(objs: Any, request: HttpRequest) -> tuple[list[Any], dict[str, int], set[str], list[Any]]:
+def deleted_objects(objs: Any, request: HttpRequest) -> tuple[list[Any], dict[str, str], set[str], list[Any]]:
     """What a page says that goes along with these rows, as Django's own function, but so much of it as a page can
     list: nested lines, how many of each table, of which the person may delete none, and what stands against it."""
     collector = _Bounded(using=DEFAULT_DB_ALIAS, origin=objs)
@@ -316,7 +316,7 @@ def deleted_objects(objs: Any, request: HttpRequest) -> tuple[list[Any], dict[st
     tables: Any = collector.model_objs  # which the stubs take for texts
     counts, forbidden = {}, set()
     for model, rows in tables.items():
-        counts[str(model._meta.verbose_name_plural)] = len(rows)
+        counts[str(model._meta.verbose_name_plural)] = f"{AT_ONCE:,} or more" if len(rows) >= AT_ONCE else str(len(rows))
         page: Any = admin.site.get_model_admin(model) if admin.site.is_registered(model) else None
         if page and not all(page.has_delete_permission(request, row) for row in rows):
             forbidden.add(str(model._meta.verbose_name))

@@ -54,6 +54,8 @@ class TestTheAdministration:
         page = admin_client.get(f"/admin/auth/user/{bulk.by_id}/delete/")
         along = str(page.context["deleted_objects"])
         assert (along.count("Bulk item: "), str(bulk) in along) == (1_000, True)
+        counts = dict(page.context["model_count"])
+        assert (counts["bulk items"], counts["bulks"]) == ("1,000 or more", "1")
 
 
 class TestTheWay:
