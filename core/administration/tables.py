@@ -316,7 +316,8 @@ def deleted_objects(objs: Any, request: HttpRequest) -> tuple[list[Any], dict[st
     tables: Any = collector.model_objs  # which the stubs take for texts
     counts, forbidden = {}, set()
     for model, rows in tables.items():
-        counts[str(model._meta.verbose_name_plural)] = f"{AT_ONCE:,} or more" if len(rows) >= AT_ONCE else str(len(rows))
+        count = str(len(rows)) if len(rows) < AT_ONCE else f"{AT_ONCE:,} or more"
+        counts[str(model._meta.verbose_name_plural)] = count
         page: Any = admin.site.get_model_admin(model) if admin.site.is_registered(model) else None
         if page and not all(page.has_delete_permission(request, row) for row in rows):
             forbidden.add(str(model._meta.verbose_name))

@@ -129,8 +129,9 @@ HIDDEN: dict[str, object] = {
 
 def _failed_once(owner: User) -> int:
     """A job that waits for its next attempt; the last one kept something, and failed."""
-    keys = {"unique_key": SECRET, "concurrency_key": SECRET}
-    job = operations.submit("work", {"text": SECRET}, owner=owner, max_attempts=2, **keys)
+    job = operations.submit(
+        "work", {"text": SECRET}, owner=owner, max_attempts=2, unique_key=SECRET, concurrency_key=SECRET
+    )
     worker = farm.worker("w", "work")
     claimed = farm.claim_one(worker)
     operations.checkpoint(worker, job.pk, claimed.lease, {"found": SECRET})
