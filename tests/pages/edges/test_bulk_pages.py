@@ -11,9 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
-from jobs.models import Bulk, BulkItem, Job
+from jobs.models import Bulk, BulkItem, Job, ViewToken
 from live import registry
 from live.registry import Viewer
+from postgres import clock
 from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
@@ -56,6 +57,14 @@ class TestTheAdministration:
         assert (along.count("Bulk item: "), str(bulk) in along) == (1_000, True)
         counts = dict(page.context["model_count"])
         assert (counts["bulk items"], counts["bulks"]) == ("1,000 or more", "1")
+
+    def test_deletes_more_of_somebody_than_it_lists(self, admin_client: Client, little_farm: Farm) -> None:
+        of_eve = {"by": little_farm.eve, "tag": "a", "expires_at": clock.now()}
+        ViewToken.objects.bulk_create(ViewToken(key_hash=str(n), **of_eve) for n in range(1_500))
+        address = f"/admin/auth/user/{little_farm.eve.pk}/delete/"
+        assert str(admin_client.get(address).context["deleted_objects"]).count("View token: ") == 1_000
+        assert admin_client.post(address, {"post": "yes"}).status_code == 302
+        assert not ViewToken.objects.exists()
 
 
 class TestTheWay:
