@@ -90,7 +90,8 @@ from jobs.operations.report import (
     write_outputs,
     write_outputs_by_loop,
 )
-from jobs.operations.rollup import measure_usage, recount_usage, roll_up, score_also, score_yesterday
+from jobs.operations.rollup import measure_usage, recount_usage, roll_up
+from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.submit import check_payload, check_submit, clone, retry, store, store_recent, submit, submit_many
 from jobs.operations.waits import signal, signal_by_key
 from jobs.operations.workers import (

@@ -1,5 +1,4 @@
-"""Counting for the charts, from the jobs' own times, the usage of owners (docs/adr/0033, 0057), and health scores: how
-each queue and worker, and what other apps add, did on a day, kept by day.
+"""Counting for the charts, from the jobs' own times, and the usage of owners (docs/adr/0033, 0057).
 
 Nothing counts on a job's way. Every minute is counted anew as a whole until nothing can be added to it any more, so a
 roll-up that is killed, runs twice or meets a transaction that was open for long counts nothing double and leaves
@@ -7,22 +6,20 @@ nothing out (docs/adr/0033).
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+import time
+from datetime import datetime, timedelta
 from functools import partial
-from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from django.db import transaction
-from django.db.models.functions import Now
 
 from jobs import registry
 from jobs.domain import rollups
-from jobs.models import ALL_JOBS, HealthScore
+from jobs.models import ALL_JOBS
 from jobs.operations import hooks
 from jobs.queries import rollups as queries, usage
 from live import operations as live
-from postgres import clock, transactions
+from postgres import transactions
 from scheduling import operations as crons
 from scheduling.operations import action
 
@@ -34,8 +31,6 @@ _CHUNK = timedelta(hours=1)
 BUDGET_S = 5.0
 SETTLED_WITHIN_S: Final = 60.0  # what was counted is over for good by then, mostly: the next count settles it
 _SHARE: Final = 50  # counting what waits takes this part of the time at most, however much waits
-Measured = Callable[..., Sequence[Any]]
-_subjects: dict[str, Measured] = {"queue": queries.day_of_queues, "worker": queries.day_of_workers}
 log = logging.getLogger(__name__)
 
 
@@ -60,12 +55,12 @@ def count(moments: queries.Moments) -> int:
     `moments` were read before and apart, see there. Any number of processes may do so at once. How many rows of minutes
     changed.
     """
-    until = monotonic() + BUDGET_S
+    until = time.monotonic() + BUDGET_S
     changed = 0
     while True:
         more, is_settled = _settle(moments)
         changed += more
-        if is_settled or monotonic() > until:
+        if is_settled or time.monotonic() > until:
             break
     return changed + _count_recent(moments)
 
@@ -76,11 +71,11 @@ def measure_usage() -> None:
     if not usage.was_recounted():
         recount_usage()
     failures = crons.Failures()
-    began_s = monotonic()
+    began_s = time.monotonic()
     if began_s >= _Counting.not_before_s:
         with failures.aside("waiting jobs"):
             _count_waiting()
-        _Counting.not_before_s = began_s + _SHARE * (monotonic() - began_s)
+        _Counting.not_before_s = began_s + _SHARE * (time.monotonic() - began_s)
     _fold()
     failures.raise_any()
 
@@ -99,45 +94,6 @@ def recount_usage() -> int:
             *(row.output_bytes, row.files, row.file_bytes),
         )
     return len(wrong)
-
-
-def score_also(subject: str, measured: Measured) -> None:
-    """Score this too, every day: what an app has beside queues and workers.
-
-    `measured(start=..., stop=...)`, two moments, returns rows of `name` (255 characters at most), `ended`,
-    `succeeded`, `latency_p50_s`, `latency_p95_s` (None if nothing ended) and `backlog`. `subject` is 20 characters at
-    most; the same one again replaces what was given before.
-    """
-    _subjects[subject] = measured
-
-
-@action(timeout=600, idempotent=True)
-def score_yesterday() -> int:
-    """Score the day (UTC) that is over; how many scores. What cannot be measured of one subject is in the error that it
-    ends with; the others are scored."""
-    today = clock.now().astimezone(UTC).date()
-    failures, done = crons.Failures(), 0
-    for subject in _subjects:
-        with failures.aside(subject):
-            done += keep_scores(day=(today - timedelta(days=1)).isoformat(), subject=subject)
-    failures.raise_any()
-    return done
-
-
-@crons.mutation
-def keep_scores(*, day: str, subject: str = "") -> int:
-    """Score one day, given in ISO 8601, of one subject or of all; scores of it that are there are replaced. How
-    many."""
-    scored = date.fromisoformat(day)
-    start = datetime.combine(scored, time.min, UTC)
-    kept = [
-        _score(scored, name, row)
-        for name in ([subject] if subject else _subjects)
-        for row in _subjects[name](start=start, stop=start + timedelta(days=1))
-    ]
-    queries.keep_scores(kept)
-    live.touch("health-scores")
-    return len(kept)
 
 
 def _settle(moments: queries.Moments) -> tuple[int, bool]:
@@ -199,14 +155,3 @@ def _count_waiting() -> None:
 def _recount() -> list[usage.Row]:
     _fold()
     return list(usage.recount())
-
-
-def _score(day: date, subject: str, row: Any) -> HealthScore:
-    numbers = ("name", "ended", "succeeded", "latency_p50_s", "latency_p95_s", "backlog")
-    return HealthScore(
-        day=day,
-        subject=subject,
-        score=row.succeeded / row.ended if row.ended else None,
-        computed_at=Now(),
-        **{number: getattr(row, number) for number in numbers},
-    )

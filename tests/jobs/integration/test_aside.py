@@ -9,7 +9,7 @@ from django.db import connection
 
 from jobs import operations
 from jobs.models import HealthScore, Job
-from jobs.operations import janitor, rollup
+from jobs.operations import janitor, rollup, scores
 from scheduling import operations as scheduling
 from scheduling.errors import SomeFailed
 from scheduling.operations import retention
@@ -84,11 +84,11 @@ def test_one_that_stays_keeps_the_rest_from_no_further_run(monkeypatch: pytest.M
 
 
 def test_a_subject_that_cannot_be_measured_keeps_no_other_from_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollup, "_subjects", {"broken": refused, "queue": rollup._subjects["queue"]})
+    monkeypatch.setattr(scores, "_subjects", {"broken": refused, "queue": scores._subjects["queue"]})
     farm.kind()
     farm.submit(1)
     with pytest.raises(SomeFailed, match="broken: OverflowError: no"):
-        rollup.score_yesterday()
+        scores.score_yesterday()
     assert set(HealthScore.objects.values_list("subject", flat=True)) == {"queue"}
 
 

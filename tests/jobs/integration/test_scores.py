@@ -9,7 +9,7 @@ import pytest
 
 from jobs import operations
 from jobs.models import HealthScore
-from jobs.operations import rollup
+from jobs.operations import scores
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -18,10 +18,10 @@ TODAY = datetime.now(UTC).date()
 
 @pytest.fixture
 def _subjects_as_before() -> Iterator[None]:
-    before = dict(rollup._subjects)
+    before = dict(scores._subjects)
     yield
-    rollup._subjects.clear()
-    rollup._subjects.update(before)
+    scores._subjects.clear()
+    scores._subjects.update(before)
 
 
 def _kept(subject: str) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def test_are_kept_by_day_for_each_queue_and_worker() -> None:
     farm.succeed(worker, farm.claim_one(worker))
     farm.fail(worker, farm.claim_one(worker), retryable=False)
     operations.roll_up()
-    rollup.keep_scores(day=TODAY.isoformat())
+    scores.keep_scores(day=TODAY.isoformat())
     assert _kept("queue")["work"] == (2, 1, 0.5, 1)
     waited = HealthScore.objects.get(subject="queue", name="work")
     assert waited.latency_p95_s is not None
@@ -51,7 +51,7 @@ def test_of_a_day_are_replaced_and_those_of_long_ago_forgotten() -> None:
     farm.kind()
     for day in (TODAY - timedelta(days=401), TODAY - timedelta(days=399), TODAY):
         HealthScore.objects.create(day=day, subject="queue", name="work", ended=9, succeeded=9, score=1, backlog=9)
-    rollup.keep_scores(day=TODAY.isoformat())
+    scores.keep_scores(day=TODAY.isoformat())
     farm.retain()
     kept = HealthScore.objects.filter(name="work").order_by("day").values_list("day", "ended")
     assert list(kept) == [(TODAY - timedelta(days=399), 9), (TODAY, 0)]
@@ -65,5 +65,5 @@ def test_are_kept_of_what_another_app_has_scored() -> None:
                                 backlog=6)]  # fmt: skip
 
     operations.score_also("oven", measured)
-    rollup.keep_scores(day=TODAY.isoformat())
+    scores.keep_scores(day=TODAY.isoformat())
     assert _kept("oven") == {"the only one": (4, 3, 0.75, 6)}

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from jobs.models import HealthScore
-from jobs.operations.rollup import keep_scores, score_yesterday
+from jobs.operations.scores import keep_scores, score_yesterday
 from scheduling import operations as scheduling
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import retention
