@@ -275,7 +275,9 @@ def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Stat
     settlements = {i: one for i, one in decided.items() if isinstance(one, Settlement)}
     moves.note_runs(worker, _runs([finished[i] for i in settlements]))
     settled = settle(list(settlements.values()), rows=[mine[i] for i in settlements])
-    return {i: one if isinstance(one, Refusal) else settled[one.job_id] for i, one in decided.items()}
+    refused = {_key(finished[i]): one for i, one in decided.items() if isinstance(one, Refusal)}
+    answers: dict[int, Status | Refusal] = {i: settled[one.job_id] for i, one in settlements.items()}
+    return answers | {i: refused[key] for i, key in enumerate(map(_key, finished)) if key in refused}
 
 
 def _key(entry: Finished) -> tuple[int, Lease]:

@@ -238,6 +238,14 @@ def test_of_several_that_are_handed_in_the_one_that_waits_for_a_stranger_is_refu
     assert suspend(worker, parent, child) == Status.PENDING
 
 
+def test_one_that_is_refused_and_named_twice_is_refused_twice_and_not_said_to_be_lost(worker: Worker) -> None:
+    parent, stranger = parent_of(worker), operations.submit("work", {}).pk
+    wait = operations.Wait(children=(stranger,))
+    one = operations.Finished(job_id=parent.id, lease=parent.lease, outcome="suspended", wait=wait)
+    assert [type(answer) for answer in operations.finish(worker, [one, one])] == [NotAChild, NotAChild]
+    assert farm.succeed(worker, parent) == Status.SUCCESS
+
+
 def test_a_hand_in_whose_answer_was_lost_is_answered_the_same_and_one_without_the_lease_is_refused(
     worker: Worker,
 ) -> None:
