@@ -51,8 +51,8 @@ class EndedOne(BaseModel):
 
 
 class LostOne(BaseModel):
-    """A job of a batch that was refused: its lease was lost, or its result cannot be stored. Nothing about it changed;
-    a refusal's numbers stand beside these."""
+    """A job of a batch that was refused: its lease was lost, or what it hands in cannot be kept. Nothing about it
+    changed; a refusal's numbers stand beside these."""
 
     model_config = {"extra": "allow"}
 
