@@ -182,8 +182,7 @@ def snapshot(job_id: int) -> JobSnapshot:
 
 
 def pictures(job_id: int, *, attempt: int) -> list[str]:
-    """The names of the pictures that this attempt handed in, in the order of their coming; previews only if there is
-    nothing else."""
+    """The names of the pictures that this attempt handed in; previews only if there is nothing else."""
     files = ResultFile.objects.filter(job_id=job_id, attempt=attempt).order_by("pk")
     return payloads.pictures(files.values_list("name", flat=True)[:MOST_FILES], has_ended=True)
 
