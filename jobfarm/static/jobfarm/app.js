@@ -98,14 +98,14 @@
     sent.set(event.target, event.timeStamp);
     const texts = [...event.target.elements].filter(({ type }) => type === "text" || type === "textarea");
     const fields = texts.map(({ name, value }) => [name, value]);
-    if (user && !/^\/(accounts|admin)\//.test(location.pathname)) keepTyped({ user, page: here(), at: Date.now(), fields });
+    if (user() && !/^\/(accounts|admin)\//.test(location.pathname)) keepTyped({ user: user(), page: here(), at: Date.now(), fields });
   }
 
   // What was typed into a form whose sending led to the log-in is there again on the page after it, for the same person
   // within an hour. It stays in this tab.
   const TYPED = "jobfarm-typed";
   const KEPT_MS = 3_600_000;
-  const { user } = document.body.dataset;
+  const user = () => document.body?.dataset.user; // the administration loads this before its body
   const here = () => location.pathname + location.search;
 
   function keepTyped(typed) {
@@ -119,11 +119,11 @@
   function restoreTyped() {
     const typed = JSON.parse(sessionStorage.getItem(TYPED));
     if (!typed) return;
-    const isTheirs = (user ?? typed.user) === typed.user && Math.abs(Date.now() - typed.at) < KEPT_MS;
+    const isTheirs = (user() ?? typed.user) === typed.user && Math.abs(Date.now() - typed.at) < KEPT_MS;
     if (isTheirs && location.pathname === "/accounts/login/") return keepTyped({ ...typed, isLost: true });
     if (isTheirs && typed.isLost && typed.page !== here()) return;
     sessionStorage.removeItem(TYPED);
-    for (const [name, value] of isTheirs && user && typed.isLost ? typed.fields : []) {
+    for (const [name, value] of isTheirs && user() && typed.isLost ? typed.fields : []) {
       const field = document.querySelector(`main [name="${CSS.escape(name)}"]`);
       if (field && !field.value) field.value = value;
     }
