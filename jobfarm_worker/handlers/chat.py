@@ -38,16 +38,15 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
     async def chat(job: Job) -> dict[str, Any]:
         question = _question(job.payload, usual_model)
         job.progress(detail=f"Asking {question['model']}")
-        answer = Spoken()
+        connection, answer = server.connection(), Spoken()
 
         async def ask() -> None:
             nonlocal answer
             answer = Spoken()
             await pass_on(connection, Request("chat/completions", {**question, "stream": True}), answer, job)
 
-        async with server.opened() as connection:
-            # What people have read cannot be taken back.
-            await retried(ask, may_retry=lambda: not answer.has_token, delays_s=delays_s)
+        # What people have read cannot be taken back.
+        await retried(ask, may_retry=lambda: not answer.has_token, delays_s=delays_s)
         [choice, *_] = answer.answer()["choices"]
         text = choice.get("message", {}).get("content")
         if not text:

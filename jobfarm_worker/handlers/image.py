@@ -33,9 +33,8 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
     async def image(job: Job) -> dict[str, Any]:
         question = _question(job.payload, usual_model)
         job.progress(0.0, f"Asking {question['model']}")
-        async with server.opened() as connection:
-            request = Request("images/generations", question)
-            answer = await retried(lambda: connection.post_json(request), delays_s=delays_s)
+        request = Request("images/generations", question)
+        answer = await retried(lambda: server.connection().post_json(request), delays_s=delays_s)
         job.progress(0.9, "Saving")
         picture = _png(await _bytes(objects(as_object(answer).get("data"))))
         job.file(FILE, picture)

@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -52,8 +52,7 @@ class OpenAICalls:
         which addresses it has."""
         self._known.clear()
         try:
-            async with self._server.opened(timeout_s=MODELS_S) as connection:
-                listed = (await connection.fetch("models")).json()
+            listed = (await self._server.connection(timeout_s=MODELS_S).fetch("models")).json()
         except (servers.ServerError, ValueError) as error:
             log.warning("the model server does not say which models it has: %s", error)
             return []
@@ -76,28 +75,27 @@ class OpenAICalls:
     async def _beside(self, path: str) -> servers.Answer:
         """What the server says beside its `/v1`. Raises ServerError."""
         root = replace(self._server, url=self._server.url.removesuffix("/v1"))
-        async with root.opened(timeout_s=MODELS_S) as connection:
-            return await connection.fetch(path)
+        return await root.connection(timeout_s=MODELS_S).fetch(path)
 
     async def __call__(self, job: Job) -> Any:
         path, body = call_of(job.payload, queue=job.queue)
         job.progress(detail=f"Asking {body.get('model')}"[:200])
         calls.note_call(path, body)
-        async with self._server.opened() as connection:
-            if path in _DIALECTS:
-                return await self._in_dialect(connection, path, body, job)
-            if path == COUNT_TOKENS:
-                return await self._counted(connection, path, body, job)
-            if path == "audio/speech":
-                spoken = await self._retried(lambda: connection.post(servers.Request(path, body)))
-                return calls.handed_in_sound(job, spoken.data, content_type=spoken.content_type)
-            if path.startswith("audio/"):
-                return await self._transcribed(connection, path, body, job)
-            if body.get("stream"):
-                shown = wants_usage(body)
-                request = servers.Request(path, _counting(body))
-                return await self._streamed(connection, request, lambda: Whole(shows_usage=shown), job)
-            answer = await self._retried(lambda: connection.post_json(servers.Request(path, body)))
+        connection = self._server.connection()
+        if path in _DIALECTS:
+            return await self._in_dialect(connection, path, body, job)
+        if path == COUNT_TOKENS:
+            return await self._counted(connection, path, body, job)
+        if path == "audio/speech":
+            spoken = await self._retried(lambda: connection.post(servers.Request(path, body)))
+            return calls.handed_in_sound(job, spoken.data, content_type=spoken.content_type)
+        if path.startswith("audio/"):
+            return await self._transcribed(connection, path, body, job)
+        if body.get("stream"):
+            shown = wants_usage(body)
+            request = servers.Request(path, _counting(body))
+            return await self._streamed(connection, request, lambda: Whole(shows_usage=shown), job)
+        answer = await self._retried(lambda: connection.post_json(servers.Request(path, body)))
         if path == "embeddings":
             answer = calls.encoded(answer, body)
         return calls.handed_in(job, path, answer)
@@ -269,16 +267,17 @@ async def pass_on(connection: servers.Connection, request: servers.Request, answ
     before it left nothing behind."""
     held: list[str] = []
     begun_s = time.monotonic()
-    async for chunk in connection.stream(request):
-        is_first = not answer.has_token
-        held += answer.lines(chunk)
-        if answer.has_token:
-            if is_first:
-                calls.note_first_token(time.monotonic() - begun_s)
-                job.progress(detail=f"{answer.model or request.body.get('model')} is writing"[:200])
-            if held:
-                job.write("".join(held))
-                held.clear()
+    async with aclosing(connection.stream(request)) as chunks:  # the server hears at once that nobody listens
+        async for chunk in chunks:
+            is_first = not answer.has_token
+            held += answer.lines(chunk)
+            if answer.has_token:
+                if is_first:
+                    calls.note_first_token(time.monotonic() - begun_s)
+                    job.progress(detail=f"{answer.model or request.body.get('model')} is writing"[:200])
+                if held:
+                    job.write("".join(held))
+                    held.clear()
     if not (answer.is_finished or answer.failure) and answer.has_token and connection.is_complete:
         held += answer.supply_finish()
     if not answer.is_finished:

@@ -13,13 +13,11 @@ import json
 import logging
 import math
 import random
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -33,6 +31,8 @@ from jobfarm_worker.options import VERSION
 
 ANSWER_S = 600.0  # a model that is being loaded sends nothing for minutes
 CONNECT_S = 30.0
+IDLE_S = 1.0  # that a connection is kept: servers end them after two seconds and more, as a call may be on its way
+END_S = 0.05  # for the end of a stream after its [DONE]
 LONGEST_TEXT = 500  # characters of an error that is no JSON
 DELAYS_S = (1.0, 10.0, 20.0)  # before a call is sent again
 JITTER_S = 0.1
@@ -119,10 +119,13 @@ class Answer:
 
 
 class Connection:
-    def __init__(self, session: aiohttp.ClientSession, *, url: str, proxy: str | None) -> None:
-        self._session = session
-        self._url = url
-        self._proxy = proxy
+    """Calls of one server, each sent by a connection of its own or one that has brought a whole answer."""
+
+    def __init__(self, server: "Server", *, pauses: aiohttp.ClientTimeout) -> None:
+        self._url = server.url
+        self._headers = server.headers
+        self._pauses = pauses
+        self._proxy = _proxy(server.url)
         self.is_complete = False
         """Whether the latest stream ended with [DONE], and did not just end."""
 
@@ -144,7 +147,7 @@ class Connection:
         except ValueError as error:
             raise BrokenStreamError(f"It is no JSON: {error}.") from error
 
-    async def stream(self, request: Request) -> AsyncIterator[dict[str, Any]]:
+    async def stream(self, request: Request) -> AsyncGenerator[dict[str, Any], None]:
         """The objects of the stream that answers this call. Raises StatusError and UnansweredError before the first,
         BrokenStreamError for whatever breaks the stream, an error event among it."""
         self.is_complete = False
@@ -153,25 +156,34 @@ class Connection:
                 async for data in _events(response):
                     if data.startswith("[DONE]"):
                         self.is_complete = True
-                        return
+                        break
                     chunk = json.loads(data)
                     if isinstance(chunk, dict):
                         refuse_error(chunk)
                         yield chunk
+            await _let_end(response)
 
     @asynccontextmanager
-    async def _answering(self, method: str, path: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _answering(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         with _connecting(self._url):
             if (speaks := urlsplit(self._proxy or "http:").scheme) not in {"http", "https"}:
                 raise aiohttp.ClientError(f"the proxy speaks {speaks}")  # aiohttp speaks HTTP to any
-            response = await self._session.request(method, f"{self._url}/{path}", proxy=self._proxy, **more)
+            response = await (await _session()).request(
+                method, f"{self._url}/{path}", proxy=self._proxy, timeout=self._pauses,
+                headers={**self._headers, **(headers or {})}, **more,
+            )  # fmt: skip
         try:
             if response.status >= 300:
-                headers = {name.lower(): value for name, value in response.headers.items()}
-                raise StatusError(response.status, (await _read(response)).text, headers=headers)
+                named = {name.lower(): value for name, value in response.headers.items()}
+                raise StatusError(response.status, (await _read(response)).text, headers=named)
             yield response
         finally:
-            response.close()
+            if response.content.at_eof():
+                response.release()
+            else:
+                response.close()  # the server hears that nobody listens any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,23 +203,34 @@ class Server:
         more = {name: environ[variable].strip() for name, variable in named.items() if environ.get(variable)}
         return cls(url.rstrip("/"), {**headers, **more})
 
-    @asynccontextmanager
-    async def opened(self, *, timeout_s: float = ANSWER_S) -> AsyncIterator[Connection]:
-        """A connection of its own, since one belongs to an event loop; `timeout_s` may pass between two pieces of an
-        answer. The certificates are shared: to read those of 140 authorities takes 30 ms and more of a processor, in
-        which no other job of the worker goes on."""
+    def connection(self, *, timeout_s: float = ANSWER_S) -> Connection:
+        """For one job; `timeout_s` may pass between two pieces of an answer."""
         pauses = aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_S, timeout_s), sock_read=timeout_s)
-        connector = aiohttp.TCPConnector(ssl=_certificates())
-        jar = aiohttp.DummyCookieJar()  # no answer is to change the next call
-        async with aiohttp.ClientSession(
-            connector=connector, timeout=pauses, headers=self.headers, cookie_jar=jar
-        ) as session:
-            yield Connection(session, url=self.url, proxy=_proxy(self.url))
+        return Connection(self, pauses=pauses)
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    return httpx.create_ssl_context()  # those of certifi, or SSL_CERT_FILE's, as for calls of the farm
+async def _session() -> aiohttp.ClientSession:
+    """The one of this event loop, which connections belong to; closed as the loop's generators are. To connect anew
+    for each answer takes a third of a worker's processor time."""
+    loop = asyncio.get_running_loop()
+    if loop not in _sessions:
+        session = _opened(loop)
+        _sessions[loop] = await anext(session), session
+    return _sessions[loop][0]
+
+
+async def _opened(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.ClientSession, None]:
+    # The certificates are shared: to read those of 140 authorities takes 30 ms and more of a processor.
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S, ssl=httpx.create_ssl_context())
+    jar = aiohttp.DummyCookieJar()  # no answer is to change the next call
+    async with aiohttp.ClientSession(connector=connector, cookie_jar=jar) as session:
+        try:
+            yield session
+        finally:
+            del _sessions[loop]
+
+
+_sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[Any, None]]] = {}
 
 
 def _proxy(url: str) -> str | None:
@@ -250,6 +273,14 @@ def _breaking() -> Iterator[None]:
         yield
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise BrokenStreamError(f"{type(error).__name__}: {error}") from error
+
+
+async def _let_end(response: aiohttp.ClientResponse) -> None:
+    """Read what follows [DONE], most often nothing: else the next call would need another connection."""
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(END_S):
+            while await response.content.readany():
+                pass
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[str]:

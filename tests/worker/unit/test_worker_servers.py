@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from jobfarm_worker.handlers.servers import (
     StatusError,
     UnansweredError,
 )
-from tests.worker.unit.outside import Door
+from tests.worker.unit.outside import Door, until
 
 CALL = Request("chat/completions", {"model": "tiny"})
 Answering = Callable[[Any], Awaitable[None]]
@@ -32,6 +34,8 @@ class World:
         self.status = 200
         self.headers: list[tuple[bytes, bytes]] = []
         self.is_silent = False
+        self.is_endless = False
+        self.left: list[str] = []
         self.calls: list[dict[str, Any]] = []
         self.url = ""
 
@@ -40,7 +44,8 @@ class World:
         while (message := await receive()).get("more_body"):
             body += message["body"]
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        self.calls.append({"path": scope["path"], "headers": headers, "body": body + message["body"]})
+        call = {"path": scope["path"], "headers": headers, "body": body + message["body"], "from": scope["client"]}
+        self.calls.append(call)
         if self.is_silent:
             await receive()  # until the caller goes
             return
@@ -51,6 +56,8 @@ class World:
         for piece in self.pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             await asyncio.sleep(0)
+        if self.is_endless:
+            self.left.append((await receive())["type"])
         await send({"type": "http.response.body", "body": b""})
 
 
@@ -66,13 +73,13 @@ def server(url: str, **environ: str) -> Server:
 
 
 async def streamed(at: Server) -> list[Any]:
-    async with at.opened() as connection:
-        return [chunk async for chunk in connection.stream(CALL)]
+    connection = at.connection()
+    return [chunk async for chunk in connection.stream(CALL)]
 
 
 async def posted(at: Server) -> Any:
-    async with at.opened() as connection:
-        return (await connection.post(CALL)).json()
+    connection = at.connection()
+    return (await connection.post(CALL)).json()
 
 
 class TestACall:
@@ -117,16 +124,16 @@ class TestACall:
 
     async def test_of_one_job_carries_no_cookie_of_another_answer(self, world: World) -> None:
         world.headers = [(b"set-cookie", b"of=somebody; Path=/")]
-        async with server(f"{world.url}/v1").opened() as connection:
-            await connection.post(CALL)
-            await connection.post(CALL)
+        connection = server(f"{world.url}/v1").connection()
+        await connection.post(CALL)
+        await connection.post(CALL)
         assert "cookie" not in world.calls[1]["headers"]
 
     async def test_with_a_file_is_a_form(self, world: World) -> None:
         body = {"model": "tiny", "stream": True, "include": ["logprobs", "x"], "chunking": {"type": "auto"}}
         request = Request("audio/transcriptions", {**body, "prompt": None}, file=("sound.mp3", b"\x00\xff"))
-        async with server(f"{world.url}/v1").opened() as connection:
-            await connection.post(request)
+        connection = server(f"{world.url}/v1").connection()
+        await connection.post(request)
         call = world.calls[0]
         assert call["headers"]["content-type"].startswith("multipart/form-data; boundary=")
         fields = [part.split(b"\r\n\r\n", 1) for part in call["body"].split(b"--")[1:] if b"\r\n\r\n" in part]
@@ -186,6 +193,39 @@ class TestAStream:
             await streamed(server(f"{world.url}/v1"))
         assert (refused.value.status, refused.value.headers["retry-after"]) == (429, "7")
 
+    async def test_that_has_ended_leaves_its_connection_to_the_next(self, world: World) -> None:
+        at = server(f"{world.url}/v1")
+        for last in ([b"data: [DONE]\n\n"], []):
+            world.pieces = [b'data: {"a": 1}\n\n', *last]
+            assert await streamed(at) == [{"a": 1}]
+        world.pieces = [b"{}"]
+        await posted(at)
+        assert len({call["from"] for call in world.calls}) == 1
+
+    async def test_that_nobody_reads_any_more_is_told_to_the_server(self, world: World) -> None:
+        world.is_endless, world.pieces = True, [b'data: {"a": 1}\n\n']
+        async with aclosing(server(f"{world.url}/v1").connection().stream(CALL)) as chunks:
+            async for _ in chunks:
+                break
+        await until(lambda: world.left == ["http.disconnect"])
+
+    async def test_of_a_server_that_says_done_and_does_not_end_is_not_waited_for(self, world: World) -> None:
+        world.is_endless, world.pieces = True, [b'data: {"a": 1}\n\n', b"data: [DONE]\n\n"]
+        assert await streamed(server(f"{world.url}/v1")) == [{"a": 1}]
+        await until(lambda: world.left == ["http.disconnect"])
+
+
+def test_connections_end_with_their_loop(
+    world: World, recwarn: pytest.WarningsRecorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def called() -> None:
+        await posted(server(f"{world.url}/v1"))
+
+    for _ in range(2):
+        asyncio.run(called())
+        gc.collect()
+    assert ([*map(str, recwarn)], caplog.text) == ([], "")
+
 
 class TestNoAnswer:
     @pytest.mark.parametrize(
@@ -211,9 +251,9 @@ class TestNoAnswer:
         self, world: World, caplog: pytest.LogCaptureFixture
     ) -> None:
         world.is_silent = True
+        connection = server(f"{world.url}/v1").connection(timeout_s=0.1)
         with pytest.raises(UnansweredError) as refused:
-            async with server(f"{world.url}/v1").opened(timeout_s=0.1) as connection:
-                await connection.post(CALL)
+            await connection.post(CALL)
         assert str(refused.value) == "it did not answer in time."
         assert f"the model server {world.url}/v1 does not answer" in caplog.text
 
