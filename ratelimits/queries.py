@@ -12,7 +12,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import BigIntegerField, Case, OuterRef, QuerySet, Subquery, When
 from django.db.models.functions import Cast, Substr
-from psycopg.types.json import Jsonb
 
 from postgres import statements
 from ratelimits.domain import EPOCH, Config, FixedWindow, State, TokenBucket, refilled
@@ -77,10 +76,10 @@ def take(request: Request) -> Row:
 
 @guards.trusted()
 def take_all(requests: Sequence[Request], *, waits_for_disk: bool = True) -> list[Row]:
-    """Ask several, all or none; a row for each in their order, as from `take`. Not `waits_for_disk`: where it is a
-    transaction by itself, it may be lost in a crash of the server."""
+    """Ask several, all or none; a row for each in their order, as from `take`. In order of name and key they cost less.
+    Not `waits_for_disk`: where it is a transaction by itself, it may be lost in a crash of the server."""
     parameters = {
-        "requests": Jsonb([*map(_parameters, requests)]),
+        "requests": _as_array(requests),
         "is_flushed_later": not waits_for_disk and not connection.in_atomic_block,
     }
     return statements.load("ratelimits", "take_all").run(parameters)
@@ -99,8 +98,7 @@ def read(name: str, key: str, *, shards: int) -> tuple[int, list[State | None]]:
 @guards.trusted()
 def give_back(request: Request) -> int:
     """Put `count` tokens back; how many rows that changed (0: it is full, or was never used)."""
-    params = {"request": Jsonb(_parameters(request))}
-    return int(statements.load("ratelimits", "give_back").run(params)[0].changed)
+    return int(statements.load("ratelimits", "give_back").run({"request": _as_record(request)})[0].changed)
 
 
 def prune(limit: int, _: int) -> int:
@@ -158,27 +156,24 @@ def _people(keys: Sequence[str]) -> dict[str, str]:
 @lru_cache(maxsize=4096)
 def _as_text(config: Config, reserve: bool) -> str:  # lru_cache is faster by position
     """A ratelimits_config as PostgreSQL reads it; the numbers exactly."""
-    return "(" + ",".join("" if value is None else str(value) for value in _fields(config, reserve).values()) + ")"
+    is_window, floor = isinstance(config, FixedWindow), config.floor if reserve else 0.0
+    start_ms = config.start_ms if isinstance(config, FixedWindow) else None
+    fields = (is_window, float(config.rate), config.period_ms, config.most, floor, start_ms, config.shards)
+    return "(" + ",".join("" if value is None else str(value) for value in fields) + ")"
 
 
-@lru_cache(maxsize=4096)
-def _fields(config: Config, reserve: bool) -> dict[str, Any]:
-    """The fields of a ratelimits_config, in their order."""
-    floor = config.floor if reserve else 0.0
-    return {
-        "is_window": isinstance(config, FixedWindow),
-        "rate": float(config.rate),
-        "period_ms": config.period_ms,
-        "most": config.most,
-        "floor": floor if floor > float("-inf") else None,
-        "start_ms": config.start_ms if isinstance(config, FixedWindow) else None,
-        "shards": config.shards,
-    }
+def _as_array(requests: Sequence[Request]) -> str:
+    """A ratelimits_request[] as PostgreSQL reads it: of JSON it took a tenth of the decision to make one."""
+    return "{" + ",".join(_quoted(_as_record(request)) for request in requests) + "}"
 
 
-def _parameters(request: Request) -> dict[str, Any]:
-    fields = _fields(request.config, request.reserve)
-    return {"name": request.name, "key": request.key, "count": request.count, **fields}
+def _as_record(request: Request) -> str:
+    config = _as_text(request.config, request.reserve)[1:-1]
+    return f"({_quoted(request.name)},{_quoted(request.key)},{config},{request.count})"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _numbers(row: Any) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def _alone(config: Config, *, now: int, count: float = 1, reserve: bool = False)
 
 def _with_others(config: Config, *, now: int, count: float = 1, reserve: bool = False) -> Answer:
     """By the function for several, beside a limit that has room for all."""
-    roomy = database.parameters(TokenBucket(1e6, LONG), name="roomy")
-    params = database.parameters(config, count=count, reserve=reserve)
+    roomy = database.request(TokenBucket(1e6, LONG), name="roomy")
+    params = database.request(config, count=count, reserve=reserve)
     (granted, retry_after, _), _ = database.take_all([params, roomy], now=now)
     return granted, retry_after
 

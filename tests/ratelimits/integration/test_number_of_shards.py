@@ -84,7 +84,7 @@ class TestALayout:
         database.put(config, states)
         anew = database.with_shards(config, number)
         held = value_of_shards(config, states, now=NOW)
-        database.take_all([database.parameters(anew, count=0, reserve=True)], now=NOW)
+        database.take_all([database.request(anew, count=0, reserve=True)], now=NOW)
         kept = database.states(shards=number)
         if any(states):
             assert value_of_shards(anew, kept, now=NOW) == pytest.approx(held, rel=1e-9, abs=1e-6)

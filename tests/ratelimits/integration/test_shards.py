@@ -173,7 +173,7 @@ class TestTheFallback:
         except CountExceedsLimit:
             return
         database.put(config, states)
-        request = database.parameters(config, count=count, reserve=reserve)
+        request = database.request(config, count=count, reserve=reserve)
         [(granted, retry_after, _)] = database.take_all([request], now=now, draw=7.5 / config.period_ms)
         assert granted is spread.ok
         assert close(retry_after, spread.retry_after)
@@ -184,7 +184,7 @@ class TestTheFallback:
         config = FixedWindow(rate=2, period=timedelta(seconds=1), shards=2)
         states = [State(-2.0, NOW - 1876), State(-2.0, NOW - 1875)]
         database.put(config, states)
-        request = database.parameters(config, count=0, reserve=True)
+        request = database.request(config, count=0, reserve=True)
         [(granted, _, _)] = database.take_all([request], now=NOW, draw=0.5)
         assert granted
         spread = evaluate(config, states, now=NOW, count=0, reserve=True)

@@ -28,7 +28,7 @@ def one(step: Step) -> tuple[bool, float | None, float | None]:
 
 def all_of_one(step: Step) -> tuple[bool, float | None, float | None]:
     """By the function for several limits, of which there is one."""
-    request = database.parameters(step.config, step.key, count=step.count, reserve=step.reserve)
+    request = database.request(step.config, step.key, count=step.count, reserve=step.reserve)
     [answer] = database.take_all([request], now=step.now, draw=(step.offset + 0.5) / step.config.period_ms)
     return answer
 
