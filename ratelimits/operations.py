@@ -112,8 +112,10 @@ def limit_all(asks: Sequence[LimitRequest], *, throws: bool = False, waits_for_d
             raise RepeatedLimit(name=request.name)
     if not batch:
         return Answer(ok=True, retry_after=None)
-    rows = _decided(lambda: queries.take_all([*batch.values()], waits_for_disk=waits_for_disk))
-    decisions = [_answer_of(row) for row in rows]
+    requests = [batch[one] for one in sorted(batch)]
+    rows = _decided(lambda: queries.take_all(requests, waits_for_disk=waits_for_disk))
+    answers = dict(zip(sorted(batch), map(_answer_of, rows), strict=True))
+    decisions = [answers[one] for one in batch]
     denied = [(answer, ask) for answer, ask in zip(decisions, asks, strict=True) if not answer.ok]
     for _, ask in denied:
         numbers.DENIED.labels(ask.name).inc()

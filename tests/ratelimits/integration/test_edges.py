@@ -5,14 +5,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from postgres import connections
-from ratelimits import operations
+from ratelimits import operations, queries
 from ratelimits.domain import Config, State
 from ratelimits.models import Bucket
 from ratelimits.operations import FixedWindow, LimitRequest, TokenBucket
@@ -40,7 +41,7 @@ def _with_others(config: Config, *, now: int, count: float = 1, reserve: bool = 
     """By the function for several, beside a limit that has room for all."""
     roomy = database.request(TokenBucket(1e6, LONG), name="roomy")
     params = database.request(config, count=count, reserve=reserve)
-    (granted, retry_after, _), _ = database.take_all([params, roomy], now=now)
+    _, (granted, retry_after, _) = database.take_all([roomy, params], now=now)
     return granted, retry_after
 
 
@@ -194,12 +195,15 @@ class TestSeveralLimits:
     )
     ROWS = (("Zebra", "k", 0), ("ant", "K", 0), ("ant", "k", 0), ("bee", "a", 0))
 
-    @pytest.mark.parametrize("step", [1, -1], ids=["in that order", "in the opposite order"])
     @pytest.mark.parametrize("nth", range(4))
-    def test_are_locked_up_to_the_one_that_is_waited_for(self, nth: int, step: int) -> None:
-        assert operations.limit_all(self.ASKS).ok
-        locked = _held_while_it_waits(lambda: operations.limit_all(self.ASKS[::step]), self.ROWS[nth])
-        assert locked == set(self.ROWS[:nth])
+    @pytest.mark.parametrize("step", [1, -1], ids=["in that order", "in the opposite order"])
+    @pytest.mark.parametrize("is_sorted", [True, False], ids=["and sorted", "and not sorted, as by the version before"])
+    def test_are_locked_up_to_the_one_that_is_waited_for(self, nth: int, step: int, is_sorted: bool) -> None:
+        asks = self.ASKS[::step]
+        assert operations.limit_all(asks).ok
+        requests = [database.request(self.CONFIG, ask.key or "", name=ask.name) for ask in asks]
+        ask = partial(operations.limit_all, asks) if is_sorted else partial(queries.take_all, requests)
+        assert _held_while_it_waits(ask, self.ROWS[nth]) == set(self.ROWS[:nth])
 
     def test_of_shards_are_locked_from_the_first_shard_on(self) -> None:
         config = TokenBucket(8, LONG, shards=4)
@@ -225,3 +229,41 @@ class TestSeveralLimits:
 
         locked = _held_while_it_waits(give_back, ("x", "", 2))
         assert locked == {("x", "", 0), ("x", "", 1)}
+
+
+class TestARefusalOfSeveral:
+    """Leaves every row alone, whether it is seen at the first look or after a wait."""
+
+    ASKS = tuple(LimitRequest(name=name, count=2, config=TokenBucket(10, LONG)) for name in ("ant", "bee", "cat"))
+
+    @pytest.fixture(autouse=True)
+    def _known(self) -> None:
+        assert operations.limit_all(self.ASKS).ok
+
+    def test_waits_for_no_row_that_grants(self) -> None:
+        Bucket.objects.filter(name="cat").update(value=1)
+        with held("ant"), connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '5s'")
+            try:
+                assert not operations.limit_all(self.ASKS).ok
+            finally:
+                cursor.execute("RESET lock_timeout")
+
+    def test_that_comes_of_a_wait_lets_go_of_all(self) -> None:
+        """The last tokens go to somebody else, who commits while we wait; our transaction goes on."""
+        seen: list[tuple[bool, set[Row]]] = []
+        is_taken = threading.Event()
+
+        def take() -> None:
+            with psycopg.connect(connections.conninfo()) as other:
+                other.execute("UPDATE ratelimits_bucket SET value = 0 WHERE name = 'cat'")
+                is_taken.set()
+                until(_somebody_waits, what="a wait for the row")
+
+        def ask() -> None:
+            is_taken.wait(30)
+            with transaction.atomic():
+                seen.append((operations.limit_all(self.ASKS).ok, _locked()))
+
+        at_once(take, ask)
+        assert seen == [(False, set())]
