@@ -1,5 +1,7 @@
 """The list of guards is about the tree as it is."""
 
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -20,6 +22,11 @@ def test_each_guard_stands_in_its_file_once_and_has_tests_that_are_there(file: s
 def test_there_are_many_and_none_twice() -> None:
     counts = Counter(str(guard) for guard in listed())
     assert ([one for one, count in counts.items() if count > 1], len(counts) >= 150) == ([], True)
+
+
+def test_the_command_that_takes_them_out_begins_without_django() -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.mutants", "--help"], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.django_db
