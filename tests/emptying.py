@@ -55,7 +55,7 @@ END $$
 def empty() -> None:
     """Leave what a fresh farm has: the queues of declared kinds, content types, permissions."""
     _delete_all()
-    from jobs import operations  # noqa: PLC0415 (the mutants' command runs without Django)
+    from jobs import operations  # the command of the mutants runs without Django
 
     operations.sync()
 
