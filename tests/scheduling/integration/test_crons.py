@@ -1,6 +1,9 @@
 """Crons as rows: synced from code, fired once for each fire time, paused, resumed, run by hand."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -14,7 +17,8 @@ from scheduling import operations as scheduling
 from scheduling.errors import BadArguments, BadSchedule, DuplicateCron, NotFound
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import crons
-from tests.farm import at_once
+from scheduling.queries import crons as rows
+from tests.farm import at_once, until, waiting_for_locks
 from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,6 +35,13 @@ def declared(**policy: object) -> Cron:
     scheduling.declare("greet", scheduling.interval(seconds=60), sample.say, word="hi", **policy)
     scheduling.sync_crons()
     return Cron.objects.get(pk="greet")
+
+
+def bounded(call: Callable[[], Any]) -> Any:
+    """In a session that waits for no lock for ever."""
+    with connections.released(), connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '20s'")
+        return call()
 
 
 def wind_back(cron: Cron, **duration: float) -> datetime:
@@ -308,3 +319,23 @@ class TestACronThatIsHastened:
             with django_assert_num_queries(0):
                 scheduling.hasten("greet", within_s=10)
             cursor.execute("RESET lock_timeout")
+
+    def test_waits_for_nobody_in_a_circle(self) -> None:
+        """Two are hastened while a cluster that starts, which goes by name, has one of them."""
+        self._rests()
+        scheduling.declare("alarm", scheduling.interval(minutes=5), sample.say, word="hi")
+        scheduling.sync_crons()
+        Cron.objects.update(next_at=clock.now() + timedelta(minutes=5))
+        Cron.objects.filter(pk="alarm").update(at_most=2)  # and so lies behind the other
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE scheduling_cron")
+
+        with psycopg.connect(connections.conninfo()) as held, ThreadPoolExecutor(2) as pool:
+            held.execute("SELECT FROM scheduling_cron WHERE name = 'greet' FOR UPDATE")
+            hastened = pool.submit(bounded, partial(rows.hasten, ["greet", "alarm"], within_s=1))
+            until(waiting_for_locks)
+            synced = pool.submit(bounded, scheduling.sync_crons)
+            until(lambda: waiting_for_locks() == 2)
+            held.commit()
+            assert hastened.result(timeout=30) == {"greet": 1.0, "alarm": 1.0}
+            synced.result(timeout=30)
