@@ -3,8 +3,7 @@ callers count the rows."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
-from math import ceil
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -18,13 +17,12 @@ from scheduling.models import RESTARTS, Cluster, Due, ScheduledFunction
 
 Row = statements.Row
 
-# Of what is dispatched a quarter may be new work while a backlog of the same priority is behind: what became due within
-# three seconds (a row that is done stays in the index for as long as a long transaction runs, and these are walked).
+# Of what is dispatched a quarter may be new while a backlog of the same priority is behind: what became due within these
+# seconds (a row that is done stays in the index for as long as a long transaction runs, and these are walked).
 FRESH = 0.25
 FRESH_S = 3.0
 BEHIND_S = 0.1  # what runs within this is in its order
 LOOKBACK_S = 2.0
-_EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +60,11 @@ class Dispatch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     """The functions of one kind, queue and priority, in the order in which they are due. What lies before `since_at`
-    and `since_id` is known to be done."""
+    (None: nothing) and `since_id` is known to be done."""
 
     queue: str
     priority: int
-    since_at: datetime = _EVER
+    since_at: datetime | None = None
     since_id: int = 0
 
 
@@ -128,10 +126,10 @@ def dispatch(
 ) -> tuple[list[Dispatch], list[Lane]]:
     """Up to `limit` due functions of these lanes, the most urgent first; and the lanes they are of, each from the first
     function that is left in it. Writes nothing: any number may look at once, and who starts a function runs it."""
-    params = {"kind": kind.value, "limit": limit, "excluded": list(excluded)} | _of(lanes)
+    params = {"kind": kind.value, "limit": limit, "fresh": limit * FRESH, "excluded": list(excluded)} | _of(lanes)
     params |= {"since_at": [lane.since_at for lane in lanes], "since_id": [lane.since_id for lane in lanes]}
-    params |= {"fresh": ceil(limit * FRESH), "fresh_s": FRESH_S, "behind_s": BEHIND_S}
-    rows = statements.load("scheduling", "dispatch").run(params | {"rank": share.rank, "clusters": share.clusters})
+    params |= asdict(share) | {"fresh_s": FRESH_S, "behind_s": BEHIND_S}
+    rows = statements.load("scheduling", "dispatch").run(params)
     heads = {(row.queue, row.priority): row for row in rows if row.lane_id is not None}
     return [Dispatch(*row[:5]) for row in rows], [
         Lane(queue=queue, priority=priority, since_at=row.lane_at, since_id=row.lane_id)
@@ -234,7 +232,8 @@ def find(function_id: int) -> ScheduledFunction | None:
 
 
 def retry_of(function_id: int) -> int | None:
-    return ScheduledFunction.objects.filter(retry_of_id=function_id).values_list("pk", flat=True).first()
+    later = ScheduledFunction.objects.filter(retry_of_id=function_id, pk__gt=function_id)  # so a chain has an end
+    return later.values_list("pk", flat=True).first()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,13 @@
 -- after a vacuum of the empty queue they say that nothing waits. A lane begins where the caller says (`since`): what
 -- lies before is known to be done, and may be a pile of dead index entries. `excluded` are in this cluster's hands.
 -- While the oldest wait for longer than `behind_s`, up to `fresh` of those that became due lately come with them, the
--- latest first: new work does not wait for a backlog of the same priority.
+-- latest first: new work does not wait for a backlog of the same priority. A part of one is drawn: rounded up, a cluster
+-- with one free worker would run new work alone, and the backlog never.
 -- With several clusters each scans a larger window and prefers its own share (by id) of it; what others leave
 -- lying fills the window, and is taken by whoever sees it.
 WITH lane AS MATERIALIZED (
-    SELECT * FROM unnest(%(queue)s::text[], %(priority)s::smallint[], %(since_at)s::timestamptz[], %(since_id)s::bigint[])
+    SELECT queue, priority, coalesce(since_at, '-infinity') AS since_at, since_id
+    FROM unnest(%(queue)s::text[], %(priority)s::smallint[], %(since_at)s::timestamptz[], %(since_id)s::bigint[])
         AS lane (queue, priority, since_at, since_id)
 ), oldest AS MATERIALIZED (
     SELECT head.*, first_value(head.next_at) OVER own AS lane_at, first_value(head.function_id) OVER own AS lane_id
@@ -27,7 +29,7 @@ WITH lane AS MATERIALIZED (
         LIMIT %(limit)s::bigint * %(clusters)s::bigint) AS head
     WINDOW own AS (PARTITION BY head.queue, head.priority ORDER BY head.next_at, head.function_id)
 ), backlog AS MATERIALIZED (
-    SELECT min(priority) AS priority FROM oldest
+    SELECT min(priority) AS priority, floor(%(fresh)s::float8 + random())::bigint * %(clusters)s::bigint AS fresh FROM oldest
     HAVING count(*) >= %(limit)s::bigint * %(clusters)s::bigint
        AND min(next_at) < statement_timestamp() - make_interval(secs => %(behind_s)s::float8)
 ), newest AS MATERIALIZED (
@@ -37,9 +39,9 @@ WITH lane AS MATERIALIZED (
         WHERE d.kind = %(kind)s::text AND d.queue = lane.queue AND d.priority = lane.priority
           AND d.next_at > statement_timestamp() - make_interval(secs => %(fresh_s)s::float8)
           AND d.next_at <= statement_timestamp() AND d.function_id <> ALL (%(excluded)s::bigint[])
-        ORDER BY d.next_at DESC, d.function_id DESC LIMIT %(fresh)s::bigint * %(clusters)s::bigint) AS due
+        ORDER BY d.next_at DESC, d.function_id DESC LIMIT backlog.fresh) AS due
     ORDER BY due.priority DESC, due.next_at DESC, due.function_id DESC
-    LIMIT %(fresh)s::bigint * %(clusters)s::bigint
+    LIMIT (SELECT fresh FROM backlog)
 ), chosen AS MATERIALIZED (
     SELECT * FROM (
         SELECT newest.*, NULL::timestamptz AS lane_at, NULL::bigint AS lane_id, true AS is_fresh FROM newest

@@ -2,14 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.db import connection, transaction
 
+from postgres import clock
 from scheduling import operations as scheduling
-from scheduling.models import ScheduledFunction
+from scheduling.domain.calls import Kind
+from scheduling.models import Due, ScheduledFunction
+from scheduling.operations import clusters
 from scheduling.operations.functions import insert, new
+from scheduling.queries import functions
 from tests.scheduling.concurrency.conftest import marks
 from tests.scheduling.concurrency.support import Supervisor, all_ended, states, supervisor, until
 from tests.scheduling.integration import sample
@@ -106,6 +111,15 @@ class TestFreshWork:
             until(lambda: state_of(fresh) == "success", pause_s=0.005, what=lambda: logs(one))
             waited = states()["pending"]
         assert waited > 1000  # they are left: that as many all end is asked in test_kills.py
+
+    def test_leaves_most_of_the_only_free_worker_to_the_backlog(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Up to a quarter is for what is new. Of one place that was all of it: what was late stayed."""
+        monkeypatch.setattr(functions, "FRESH_S", 60.0)
+        late, fresh = (scheduling.run_after(0, sample.nothing) for _ in range(2))
+        Due.objects.filter(pk=late.pk).update(next_at=clock.now() - timedelta(hours=1))
+        looks = [clusters.dispatch(Kind.MUTATION, limit=1)[0].id for _ in range(100)]
+        assert set(looks) == {late.pk, fresh.pk}
+        assert looks.count(late.pk) > 40, "three quarters are 75"
 
 
 class TestAMutationThatKillsItsProcess:

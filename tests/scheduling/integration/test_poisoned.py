@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
+from django.db.models.expressions import RawSQL
 
 from jobfarm import health, scheduler_health
 from jobfarm.findings import Finding
-from postgres import clock
+from postgres import clock, statements
 from scheduling import operations as scheduling, registry
 from scheduling.domain import schedules
 from scheduling.errors import BadSchedule, UnknownFunction
 from scheduling.models import Cron, Due, ScheduledFunction
-from scheduling.operations import clusters, crons, notifications
+from scheduling.operations import clusters, crons, endings, notifications
 from scheduling.queries.functions import Report, report
 from tests.doctor import named_errors
 from tests.scheduling import spoiled
@@ -204,6 +205,23 @@ class TestAFunctionThatCannotBeRun:
         spoiled.spoil("scheduling_scheduledfunction", "id", row.pk)
         assert spoiled.UNREADABLE in spoiled.root().get(f"/functions/{row.pk}/").content.decode()
         assert scheduling.cancel(row.pk).status == "canceled"
+
+    def test_at_its_moment_since_no_calendar_has_it_is_run(self) -> None:
+        """Left there it counts as overdue, and its cluster as frozen."""
+        for function, args in ((sample.say, {"word": "hi"}), (sample.make_group, {"name": "hi"})):
+            scheduling.run_after(0, function, **args)
+        Due.objects.update(next_at=RawSQL("timestamptz '-infinity'", []))
+        assert scheduling.run_due() == 2
+        assert not Due.objects.exists()
+
+    def test_before_itself_as_its_row_says_has_ended_at_once(self) -> None:
+        row = scheduling.run_after(0, sample.say, word="7")
+        ScheduledFunction.objects.update(retry_of=row.pk, parent=row.pk)
+        scheduling.run_due()
+        with endings.time_limit(10, TimeoutError):
+            assert scheduling.cancel(row).verdict == "too_late"
+            [last] = statements.load("scheduling", "chain").run({"first": row.pk, "function": SAY})
+        assert last.id == row.pk
 
     def test_by_its_backend_that_is_gone_fails_with_the_reason(self) -> None:
         row = scheduling.run_after(0, sample.say, word="hi")
