@@ -219,7 +219,7 @@ def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
     running = context.current()
     by_action = running is not None and running.kind is Kind.ACTION
     with guards.trusted(), transaction.atomic(savepoint=False) if by_action else nullcontext():
-        inserted = functions.schedule([_with_parent(row) for row in rows])
+        inserted = functions.schedule(rows if running is None else _with_parent(rows, running))
         context.note(row.pk for row in inserted)
         pending = [row for row in inserted if row.status == Status.PENDING]
         if soon := {Kind(row.kind) for row in pending if (row.run_at - row.created_at).total_seconds() < POLL_S}:
@@ -228,14 +228,10 @@ def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
     return inserted
 
 
-def _with_parent(row: NewFunction) -> NewFunction:
-    running = context.current()
-    if running is None:
-        return row
-    row = replace(row, parent=running.id if row.parent is None else row.parent)
-    if running.kind is Kind.ACTION and functions.parent_status(running.id) is Status.CANCELED:
-        return replace(row, status=Status.CANCELED)
-    return row
+def _with_parent(rows: Sequence[NewFunction], running: context.Running) -> list[NewFunction]:
+    of_canceled = running.kind is Kind.ACTION and functions.parent_status(running.id) is Status.CANCELED
+    changes: dict[str, Any] = {"status": Status.CANCELED} if of_canceled else {}
+    return [replace(row, parent=running.id if row.parent is None else row.parent, **changes) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

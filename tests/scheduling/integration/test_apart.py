@@ -3,10 +3,14 @@
 import pytest
 from django.contrib.auth.models import Group
 from django.db import OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from core.refusal import Refusal
-from scheduling import operations as scheduling
+from scheduling import context, operations as scheduling
+from scheduling.domain.calls import Kind
 from scheduling.errors import SomeFailed
+from scheduling.operations.functions import insert, new
+from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -47,3 +51,12 @@ def test_a_collision_and_a_database_that_is_away_are_no_fault_of_the_one_that_me
     with pytest.raises(OperationalError):
         meet()
     assert failures.reasons == {}
+
+
+def test_an_action_that_schedules_many_asks_once_whether_it_was_canceled() -> None:
+    row = scheduling.run_after(60, sample.say, word="hi")
+    running = context.Running(id=row.pk, function=row.function, kind=Kind.ACTION, attempt=1)
+    with context.running(running), CaptureQueriesContext(connection) as queries:
+        made = insert([new(sample.say, {"word": "hi"}) for _ in range(50)])
+    assert sum("FOR SHARE" in query["sql"] for query in queries) == 1
+    assert {(one.parent_id, one.status) for one in made} == {(row.pk, "pending")}
