@@ -82,7 +82,7 @@ WITH me AS MATERIALIZED (
     SET fence = live.fence + 1, request = %(request)s::uuid,
         lease_secret = (%(secrets)s::uuid[])[array_position(ARRAY(SELECT tid FROM picked), live.ctid)],
         lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8),
-        deadline_at = statement_timestamp() + make_interval(secs => live.timeout_s),
+        deadline_at = statement_timestamp() + CASE WHEN abs(live.timeout_s) < 1e9 THEN make_interval(secs => live.timeout_s) END,
         worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),
         counted_in = CASE WHEN live.key_id IS NOT NULL OR live.queue = ANY (ARRAY(SELECT name FROM polled WHERE room IS NOT NULL OR fair <> 'off'))
                           THEN live.queue END,

@@ -29,6 +29,16 @@ def test_fails_at_its_claim_with_the_reason_and_those_behind_it_are_claimed() ->
     assert "Its payload cannot be read: Exceeds the limit (4300 digits)" in Attempt.objects.get(job=poisoned).error
 
 
+def test_with_a_timeout_that_no_clock_has_is_claimed_with_those_behind_it() -> None:
+    farm.kind()
+    for seconds in ("Infinity", "NaN", "-1e300"):
+        jobs = farm.submit(2)
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE jobs_live SET timeout_s = %s WHERE job_id = %s", [seconds, jobs[0].pk])
+        assert [job.id for job in operations.claim(farm.worker(), limit=3)] == [job.pk for job in jobs], seconds
+        assert Live.objects.get(pk=jobs[0].pk).deadline_at is None, seconds
+
+
 @pytest.mark.parametrize("is_overdue", [False, True])
 def test_whose_record_is_gone_fails_and_those_behind_it_go_on(is_overdue: bool) -> None:
     farm.kind()
