@@ -118,9 +118,7 @@ def _give_up(cluster_id: UUID, *, ran_by: str | None) -> int:
         lost = functions.give_up(cluster_id, ran_by=ran_by, ending=endings.UNKNOWN)
         for row in lost:
             runner.try_again(row, known=False)
-            notifications.cron_failed(row.cron_id, function_id=row.pk, error=row.error)
-            notifications.over(row.pk, task_backend=row.task_backend)
-        notifications.changed([row.pk for row in lost], crons=[row.cron_id for row in lost if row.cron_id])
+            notifications.ended(row)
     return len(lost)
 
 

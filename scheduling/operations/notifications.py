@@ -2,13 +2,16 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from django.db import InterfaceError, OperationalError, transaction
 
+from core.refusal import Refusal
 from live import operations as live
 from postgres.transactions import Gathered
 from scheduling import registry
-from scheduling.domain.calls import Kind
+from scheduling.domain.calls import Kind, Status
+from scheduling.models import ScheduledFunction
 from scheduling.queries import functions
 
 log = logging.getLogger(__name__)
@@ -44,6 +47,15 @@ def over(function_id: int, *, task_backend: str | None, raised: BaseException | 
     tasks = registry.interfaces.tasks
     if task_backend is not None and tasks is not None:
         transaction.on_commit(lambda: tasks.ended(function_id, raised), robust=True)
+
+
+def ended(row: ScheduledFunction, *, raised: BaseException | None = None) -> None:
+    """An action ended, as its row says: observers, its interface and pages hear of it."""
+    if row.status != Status.SUCCESS:
+        cron_failed(row.cron_id, function_id=row.pk, error=row.error)
+    over(row.pk, task_backend=row.task_backend, raised=raised)
+    with suppress(Refusal):  # in a row written by hand the name of its cron may be no topic
+        changed([row.pk], crons=[row.cron_id] if row.cron_id else [])
 
 
 def observe_cron_failures(observer: Observer) -> None:

@@ -130,10 +130,7 @@ def settle(call: Call, ending: Ending) -> bool:
         ended = functions.end_action(call.id, ending=ending)
         if ended is not None:
             try_again(ended, known=True)
-            if ending.status is not Status.SUCCESS:
-                notifications.cron_failed(ended.cron_id, function_id=ended.pk, error=ending.error)
-            notifications.over(ended.pk, task_backend=ended.task_backend, raised=ending.raised)
-            notifications.changed([ended.pk], crons=[ended.cron_id] if ended.cron_id else [])
+            notifications.ended(ended, raised=ending.raised)
     return ended is not None
 
 

@@ -3,6 +3,7 @@ for many at once."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -253,6 +254,19 @@ class TestAFunctionThatCannotBeRun:
         assert list(ended) == ["unknown"] * 3
         assert ScheduledFunction.objects.get(attempt=2).retry_of_id == rows[2].pk
         assert f"Function #{rows[0].pk} cannot be tried again: BadArguments" in named_errors()
+
+    def test_of_a_cron_whose_name_is_no_topic_ends_with_the_others_of_its_cluster(self) -> None:
+        cluster_id = uuid.uuid4()
+        clusters.begin(cluster_id, role="actions")
+        for ends in (scheduling.run_due, partial(clusters.end, cluster_id, ending="died")):
+            rows = [scheduling.run_after(0, sample.say, word="hi").pk for _ in range(2)]
+            functions = ScheduledFunction.objects.filter(pk__in=rows)
+            functions.filter(pk=rows[0]).update(cron="every*", fire_at=clock.now())
+            if ends is not scheduling.run_due:
+                started = {"started_at": clock.now(), "cluster_id": cluster_id, "ran_by": "a process"}
+                functions.update(status="in_progress", **started)
+            ends()
+            assert not functions.filter(ended_at=None).exists(), ends
 
     def test_is_told_to_an_observer_that_raises_and_ends_all_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
         fired: list[str] = []
