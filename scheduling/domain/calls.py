@@ -4,7 +4,6 @@ and how often an action is tried."""
 
 import inspect
 import json
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,12 +59,9 @@ def delay(value: timedelta | float) -> timedelta:
     """`value` (a timedelta, or seconds) as a timedelta. Raises BadMoment unless it is finite, from 0 to five years."""
     if isinstance(value, bool) or not isinstance(value, timedelta | int | float):
         raise BadMoment(why=f"a delay is a timedelta or a number of seconds, not {type(value).__name__}")
-    try:
-        seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    except OverflowError:
-        seconds = math.inf
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if not 0 <= seconds <= FARTHEST.total_seconds():  # a NaN neither
-        raise BadMoment(why=f"a delay is from 0 to five years, and this is {seconds:g} s")
+        raise BadMoment(why=f"a delay is from 0 to five years, and this is {max(min(seconds, 1e300), -1e300):g} s")
     return value if isinstance(value, timedelta) else timedelta(seconds=seconds)
 
 

@@ -219,19 +219,17 @@ def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
     running = context.current()
     by_action = running is not None and running.kind is Kind.ACTION
     with guards.trusted(), transaction.atomic(savepoint=False) if by_action else nullcontext():
-        inserted = functions.schedule(rows if running is None else _with_parent(rows, running))
+        if running is not None:
+            of_canceled = by_action and functions.parent_status(running.id) is Status.CANCELED
+            changes: dict[str, Any] = {"status": Status.CANCELED} if of_canceled else {}
+            rows = [replace(row, parent=running.id if row.parent is None else row.parent, **changes) for row in rows]
+        inserted = functions.schedule(rows)
         context.note(row.pk for row in inserted)
         pending = [row for row in inserted if row.status == Status.PENDING]
         if soon := {Kind(row.kind) for row in pending if (row.run_at - row.created_at).total_seconds() < POLL_S}:
             notifications.due(soon)
         notifications.changed([row.pk for row in inserted])
     return inserted
-
-
-def _with_parent(rows: Sequence[NewFunction], running: context.Running) -> list[NewFunction]:
-    of_canceled = running.kind is Kind.ACTION and functions.parent_status(running.id) is Status.CANCELED
-    changes: dict[str, Any] = {"status": Status.CANCELED} if of_canceled else {}
-    return [replace(row, parent=running.id if row.parent is None else row.parent, **changes) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

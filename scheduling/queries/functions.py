@@ -17,7 +17,7 @@ from scheduling.models import RESTARTS, Cluster, Due, ScheduledFunction
 
 Row = statements.Row
 
-# Of what is dispatched a quarter may be new while a backlog of the same priority is behind: what became due within these
+# Of what is dispatched a quarter may be new while a backlog of the same priority is behind: what became due in these
 # seconds (a row that is done stays in the index for as long as a long transaction runs, and these are walked).
 FRESH = 0.25
 FRESH_S = 3.0

@@ -8,9 +8,8 @@
 -- lies before is known to be done, and may be a pile of dead index entries. `excluded` are in this cluster's hands.
 -- While the oldest wait for longer than `behind_s`, up to `fresh` of those that became due lately come with them, the
 -- latest first: new work does not wait for a backlog of the same priority. A part of one is drawn: rounded up, a cluster
--- with one free worker would run new work alone, and the backlog never.
--- With several clusters each scans a larger window and prefers its own share (by id) of it; what others leave
--- lying fills the window, and is taken by whoever sees it.
+-- with one free worker would run new work alone. With several clusters each scans a larger window and prefers its own
+-- share (by id) of it; what others leave lying fills the window, and is taken by whoever sees it.
 WITH lane AS MATERIALIZED (
     SELECT queue, priority, coalesce(since_at, '-infinity') AS since_at, since_id
     FROM unnest(%(queue)s::text[], %(priority)s::smallint[], %(since_at)s::timestamptz[], %(since_id)s::bigint[])
