@@ -328,10 +328,10 @@ def make(name: str, *, function: str, schedule: Interval | Calendar, args: Mappi
         if row is not None and not (row.source == Source.PERSON and row.retired_at):
             raise errors.CronExists(name=name)
         columns |= {"function": function, "next_at": schedule.first(now=clock.now()), "source": Source.PERSON}
-        if row is None:
-            crons.insert(name, **columns)
-        else:
+        if row is not None:
             crons.change(name, retired_at=None, paused_at=None, pause_reason=None, **columns)
+        elif not crons.insert(name, **columns):
+            raise errors.CronExists(name=name)
         return _announced(name)
 
 

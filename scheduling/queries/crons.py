@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
@@ -43,9 +43,9 @@ def lock(name: str) -> Cron | None:
     return Cron.objects.select_for_update().filter(pk=name).first()
 
 
-def insert(name: str, *, next_at: datetime | None, **columns: Any) -> None:
-    """A new cron; one that another process has just made is left as it is."""
-    Cron.objects.bulk_create([Cron(name=name, next_at=next_at, **columns)], ignore_conflicts=True)
+def insert(name: str, **columns: Any) -> bool:
+    """A new cron; False: one that another process has just made is left as it is."""
+    return Cron.objects.get_or_create(name=name, defaults=columns)[1]
 
 
 def change(name: str, **columns: Any) -> None:

@@ -38,9 +38,9 @@ def declared(**policy: object) -> Cron:
 
 
 def bounded(call: Callable[[], Any]) -> Any:
-    """In a session that waits for no lock for ever."""
-    with connections.released(), connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '20s'")
+    """In a session of its own, and in a transaction that waits for no lock for ever."""
+    with connections.released(), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '20s'")
         return call()
 
 

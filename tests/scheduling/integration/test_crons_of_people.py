@@ -1,10 +1,11 @@
 """Crons that people make, and crons of code that they change."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from jobs import operations as jobs
 from jobs.errors import JobsError
@@ -66,6 +67,16 @@ class TestAPersonsCron:
         scheduling.declare("greet", scheduling.hourly(), sample.say, word="hi")
         scheduling.sync_crons()
         assert (_row().source, _row().args, _row().schedule) == ("code", {"word": "hi"}, "0 * * * * in UTC")
+
+    def test_of_a_name_that_another_person_takes_at_the_same_moment_is_refused(self) -> None:
+        def make(word: str) -> Cron:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SET LOCAL lock_timeout = '20s'")
+                return scheduling.make("mine", function=SAY, schedule=NOON, args={"word": word}, policy=PLAIN)
+
+        with pytest.raises(CronExists):
+            farm.meanwhile(partial(make, "first"), partial(make, "second"))
+        assert _row("mine").args == {"word": "first"}
 
     def test_is_removed_and_may_be_made_again(self) -> None:
         plan: dict[str, Any] = {"function": SAY, "schedule": NOON, "args": {"word": "ho"}, "policy": PLAIN}
