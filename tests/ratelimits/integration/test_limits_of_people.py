@@ -1,5 +1,6 @@
 """Named limits that people make in the administration."""
 
+import math
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from django.test import Client
 from jobs import operations as jobs
 from jobs.errors import InvalidValue
 from jobs.models import Job
-from ratelimits import limits, operations, operations as ratelimits
+from ratelimits import limits, operations, operations as ratelimits, queries
 from ratelimits.errors import DeclaredLimit, InvalidConfig, InvalidName, UnknownLimit
 from ratelimits.models import Bucket, Limit
 from tests import farm
@@ -150,8 +151,11 @@ class TestABrokenOne:
             assert client.get(page).status_code == 200, page
 
     def test_state_is_forgotten_and_keeps_no_other_from_being_forgotten(self) -> None:
-        for key in ("broken", "whole"):
-            ratelimits.limit("x", key=key, config=ratelimits.TokenBucket(rate=1, period=timedelta(microseconds=1)))
-        Bucket.objects.filter(key="broken").update(period_ms=0)
-        farm.until(lambda: farm.retain("limits that are full") or not Bucket.objects.exists(), what="it is full")
-        assert not Bucket.objects.exists()
+        far = {"ts": -(2**63)}, {"ts": 2**63 - 1}
+        endless = ({"period_ms": period, "is_window": True} for period in (math.nan, math.inf, 1e300))
+        for broken in ({"period_ms": 0}, *far, *endless):
+            for key in ("broken", "whole"):
+                ratelimits.limit("x", key=key, config=ratelimits.TokenBucket(rate=1, period=timedelta(microseconds=1)))
+            Bucket.objects.filter(key="broken").update(**broken)
+            assert {gauge.key for gauge in queries.gauges(limit=9)[0]} == {"broken", "whole"}, broken
+            farm.until(lambda: farm.retain("limits that are full") or not Bucket.objects.exists(), what="it is full")
