@@ -65,7 +65,7 @@ class Calls:
         for number in itertools.count():
             if not (part := [models.as_json(new) for new in itertools.islice(rest, MOST_IN_A_BULK)]):
                 break
-            answer = await self._transport.answer(_post(f"{JOBS}/bulk", {"jobs": part}, key=f"{key}.{number}"))
+            answer = await self._transport.answer(_post(f"{JOBS}/bulk", {"jobs": part}, key=f"{key}.{number}"), "jobs")
             entries += [
                 (models.Skipped if "error" in entry and "id" not in entry else models.Job).from_json(entry)
                 for entry in answer["jobs"]
@@ -96,7 +96,7 @@ class Calls:
         """The jobs that fit, the newest first; pages are read as they are needed, without what came since."""
         params: dict[str, Any] = {"limit": PAGE, **{name: one for name, one in filters.items() if one is not None}}
         while True:
-            page = await self._transport.answer(Request(path=JOBS, params=params))
+            page = await self._transport.answer(Request(path=JOBS, params=params), "jobs")
             for entry in page["jobs"]:
                 yield models.Job.from_json(entry)
             if page["next"] is None:
@@ -145,14 +145,14 @@ class Calls:
 
     async def cancel(self, job_id: int) -> models.Canceled:
         """Cancel a job; what that came to."""
-        answer = await self._transport.answer(_post(of_job(job_id, "/cancel")))
+        answer = await self._transport.answer(_post(of_job(job_id, "/cancel")), "verdict")
         return models.Canceled(verdict=answer["verdict"], status=answer["status"])
 
     async def signal(self, job_id: int, name: str, data: Any = None, *, key: str | None = None) -> bool:
         """Send a job a signal, which it waits for or will; whether it is new: the same `key` again is the same signal.
         Raises NotFound."""
         body = {"name": name, "data": data, "id": key or _key()}
-        return bool((await self._transport.answer(_post(of_job(job_id, "/signals"), body)))["is_new"])
+        return bool((await self._transport.answer(_post(of_job(job_id, "/signals"), body), "is_new"))["is_new"])
 
     async def retry(self, job_id: int, *, idempotency_key: str | None = None) -> models.Job:
         """Submit an ended job once more; the new job. Raises NotEnded."""
@@ -172,7 +172,7 @@ class Calls:
 
     async def cancel_flow(self, flow_id: int) -> int:
         """Cancel all jobs of a flow that have not ended; how many that were."""
-        return int((await self._transport.answer(_post(f"{FLOWS}/{flow_id}/cancel")))["canceled"])
+        return int((await self._transport.answer(_post(f"{FLOWS}/{flow_id}/cancel"), "canceled"))["canceled"])
 
     async def retry_flow(self, flow_id: int, *, from_job: int | None = None) -> list[int]:
         """Try again what failed in a flow, and what was canceled for its sake; the new jobs that try the former.
@@ -182,7 +182,7 @@ class Calls:
         """
         body = None if from_job is None else {"from": from_job}
         request = _post(f"{FLOWS}/{flow_id}/retry", body, key=_key())
-        return [*(await self._transport.answer(request))["jobs"]]
+        return [*(await self._transport.answer(request, "jobs"))["jobs"]]
 
     async def run_now(self, job_id: int) -> models.Job:
         """Let a job that is due later run now. Raises NotWaiting."""
@@ -190,7 +190,7 @@ class Calls:
 
     async def why(self, job_id: int) -> list[models.Reason]:
         """Why a job does not run, what matters most first."""
-        answer = await self._transport.answer(Request(path=of_job(job_id, "/why")))
+        answer = await self._transport.answer(Request(path=of_job(job_id, "/why")), "reasons")
         return [models.Reason(code=one["code"], sentence=one["sentence"], details=one) for one in answer["reasons"]]
 
     async def bulk(

@@ -87,7 +87,7 @@ class Refused(FarmError, code="refused"):
         """How long the farm has us wait, in seconds; 0 without a Retry-After."""
         try:
             return max(0.0, float(self.details.get("retry_after", 0)))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return 0.0
 
     @property

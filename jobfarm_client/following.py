@@ -1,7 +1,6 @@
 """Follow jobs by an event stream, resumed where it broke off; one job, where no stream comes through, by asking now and
 then."""
 
-import json
 import math
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -14,7 +13,7 @@ import httpx
 from jobfarm_client.errors import FarmError, Unreachable, WaitTimeout
 from jobfarm_client.models import ENDED, Event
 from jobfarm_client.transport import Request, Transport
-from jobfarm_client.wire import JOBS, Blocks, of_job
+from jobfarm_client.wire import JOBS, Blocks, object_in, of_job
 
 SILENCE_S = 20.0  # a farm says something every 15 s, so this is a connection that died
 MUTE_STREAMS = 2  # opened in a row, and nothing came by them: somebody keeps the stream back
@@ -29,10 +28,8 @@ class Parser(Blocks):
         """Those that are complete with this text; comments and retry times are none. Raises Unreachable for what cannot
         be read."""
         for fields in self.feed(text):
-            try:
-                data = json.loads(fields["data"])
-            except ValueError as error:
-                raise Unreachable("An event came that cannot be read.") from error
+            if (data := object_in(fields["data"])) is None:
+                raise Unreachable("An event came that cannot be read.")
             yield Event(name=fields.get("event", "message"), id=self.last_id, data=data)
 
 
@@ -146,7 +143,7 @@ class FollowingJob(Following):
 
     async def _polled(self) -> AsyncGenerator[Event, None]:
         """What happened since it was asked last; then a while passes."""
-        state = await self._transport.sent(Request(path=of_job(self._job_id)))
+        state = await self._transport.sent(Request(path=of_job(self._job_id), answered_by="status"))
         job = {name: value for name, value in state.items() if name not in {"payload", "checkpoint", "attempts"}}
         has_changed, self._shown = job != self._shown, job
         if has_changed:
@@ -165,7 +162,8 @@ class FollowingJob(Following):
         """The pieces of output that follow the last one, which its id numbers."""
         while True:
             fence, next_seq = _position(self._last_event_id)
-            request = Request(path=of_job(self._job_id, "/output"), params={"after": next_seq - 1})
+            path, params = of_job(self._job_id, "/output"), {"after": next_seq - 1}
+            request = Request(path=path, params=params, answered_by="chunks")
             page = await self._transport.sent(request)
             if page["fence"] != fence and next_seq:  # another attempt writes now: from its beginning
                 self._last_event_id = f"{page['fence']}.0."

@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import httpx
@@ -20,10 +20,13 @@ from jobfarm_client.backoff import Patience
 from jobfarm_client.errors import BadOption, FarmError
 
 T = TypeVar("T")
+C = TypeVar("C", httpx.Client, httpx.AsyncClient)
 TIMEOUT_S = 30.0
 RETRY_FOR_S = 60.0
+LONGEST_S = 1e6  # sockets know no longer times
 SLOWEST = 1000  # bytes a second: what comes slower than that stands still
 _BROKEN = (httpx.TransportError, httpx.DecodingError, httpx.StreamError, httpx.TooManyRedirects, TimeoutError)
+_LIMITS = httpx.Limits(max_keepalive_connections=20)  # none in use at a time: a stream or a long upload keeps one
 _LACKING = "Whose jobs? Give a token, or set JOBFARM_TOKEN; the account page of the farm makes one."
 
 
@@ -75,7 +78,7 @@ def checked(url: str | None, token: str | None, *, timeout_s: float, retry_for_s
     if not url.strip():
         raise BadOption("Which farm? Give its address, or set JOBFARM_URL.")
     token = os.environ.get("JOBFARM_TOKEN", "") if token is None else token
-    if not timeout_s > 0 or not retry_for_s >= 0:
+    if not 0 < timeout_s < LONGEST_S or not retry_for_s >= 0:
         raise BadOption("timeout_s is a number of seconds above 0, retry_for_s one from 0 up.")
     key = wire.checked_key(token, lacking=_LACKING)
     return Options(
@@ -84,6 +87,13 @@ def checked(url: str | None, token: str | None, *, timeout_s: float, retry_for_s
         timeout_s=timeout_s,
         retry_for_s=retry_for_s,
     )
+
+
+def _made(client: type[C], options: Options) -> C:
+    try:
+        return client(headers=options.headers, limits=_LIMITS)
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        raise BadOption(f"The proxy that the environment names cannot be used: {error}") from error
 
 
 class Transport(ABC):
@@ -97,9 +107,10 @@ class Transport(ABC):
     def patience(self) -> Patience:
         return Patience(self._options.retry_for_s, rng=self.rng)
 
-    async def answer(self, request: Request) -> dict[str, Any]:
-        """The JSON object of the answer to a request that may arrive twice: sent again until it is answered."""
-        return await self._until_answered(self.sent, request)
+    async def answer(self, request: Request, by: str = "id") -> dict[str, Any]:
+        """The JSON object of the answer to a request that may arrive twice: sent again until it is answered, by an
+        object that has the field `by`."""
+        return await self._until_answered(self.sent, replace(request, answered_by=by))
 
     async def content(self, request: Request) -> bytes:
         """The bytes of the answer to such a request, from wherever it redirects to."""
@@ -179,7 +190,7 @@ class Transport(ABC):
 class Awaited(Transport):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self._client = httpx.AsyncClient(headers=options.headers)
+        self._client = _made(httpx.AsyncClient, options)
 
     async def pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -201,11 +212,16 @@ class Awaited(Transport):
 
 
 class Blocking(Transport):
-    """In the thread that calls, whichever; several may."""
+    """In the thread that calls, whichever; several may. A forked process has connections of its own: by the same ones
+    it would read its parent's answers."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self._client = httpx.Client(headers=options.headers)
+        self._connect()
+
+    def _connect(self) -> None:
+        self._client = _made(httpx.Client, self._options)
+        self._process = os.getpid()
 
     async def pause(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251 (no loop waits for this)
@@ -214,6 +230,8 @@ class Blocking(Transport):
         self._client.close()
 
     async def _send(self, request: Request, **how: Any) -> httpx.Response:
+        if self._process != os.getpid():
+            self._connect()
         return self._client.send(self._options.built(self._client, request), stream=True, **how)
 
     async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from jobfarm_client.backoff import Backoff
+from jobfarm_client.errors import refusal
 from jobfarm_worker import protocol
 from jobfarm_worker.errors import Refused, Unreachable, WrongServer
 from jobfarm_worker.links import HttpLink, MessageTooLong, SocketLink, SocketRefused
@@ -76,13 +77,18 @@ class Farm:
     async def call(self, call: Call, *, heartbeat_s: float) -> dict[str, Any]:
         """Send one call once, for a job with this heartbeat interval.
 
-        Raises Refused, Unauthorized, Unreachable or WrongServer.
+        Raises Refused, also for what is no JSON (by now: results are the handler's own objects), Unauthorized,
+        Unreachable or WrongServer.
         """
         timeout_s = protocol.answer_s(heartbeat_s)
-        if (socket := await self._socket_for(timeout_s)) is not None:
-            with contextlib.suppress(MessageTooLong):
-                return self._noted(await socket.call(call, timeout_s=timeout_s))
-        return self._noted(await self.http.call(call, timeout_s=timeout_s))
+        socket = await self._socket_for(timeout_s)
+        try:
+            if socket is not None:
+                with contextlib.suppress(MessageTooLong):
+                    return self._noted(await socket.call(call, timeout_s=timeout_s))
+            return self._noted(await self.http.call(call, timeout_s=timeout_s))
+        except (TypeError, ValueError) as error:
+            raise refusal(status=422, data={"error": "invalid", "message": f"It is not JSON: {error}"}) from error
 
     async def insist(self, call: Call, *, heartbeat_s: float) -> dict[str, Any]:
         """Send a call until the farm has answered it; only for calls that may arrive twice.

@@ -33,11 +33,11 @@ class MessageTooLong(WorkerError, code="message_too_long"):
     """The message is too long for the socket."""
 
 
-class SocketRefused(WorkerError, code="socket_refused"):
-    """The server does not open a WebSocket here."""
+class SocketRefused(Unreachable, code="socket_refused"):
+    """The server does not open a WebSocket here, or one by which nothing comes (status 101)."""
 
     def __init__(self, status: int) -> None:
-        super().__init__(f"The server did not open a WebSocket (status {status}).")
+        super().__init__(f"The server did not open a WebSocket that works (status {status}).")
         self.status = status
 
 
@@ -119,7 +119,7 @@ class SocketLink:
             )
         except InvalidStatus as error:
             raise SocketRefused(error.response.status_code) from error
-        except (OSError, ValueError, WebSocketException) as error:  # of an address too that it redirects to
+        except (OSError, ValueError, ImportError, WebSocketException) as error:  # of where it redirects to, or a proxy
             raise Unreachable(str(error) or type(error).__name__, maybe_done=False) from error
         return cls(connection, on_push=on_push)
 
@@ -140,6 +140,8 @@ class SocketLink:
                 await self._connection.send(text.encode(), text=True)  # what cannot be encoded must not end the socket
                 return _answer(await answer)
         except TimeoutError as error:
+            if not self.received.is_set():  # somebody between lets sockets open, and nothing through
+                self._ending = SocketRefused(101)
             self._reader.cancel()
             raise Unreachable(f"No answer to {call.verb} within {timeout_s:g} s.") from error
         except ConnectionClosed as error:

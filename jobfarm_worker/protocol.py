@@ -158,7 +158,7 @@ def claimed_jobs(answer: Mapping[str, Any]) -> list[ClaimedJob]:
     """The jobs in the answer to a claim or a finish; raises Unreachable when they cannot be read."""
     try:
         return [_claimed(job) for job in answer.get("jobs") or ()]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise Unreachable(f"The farm sent a job that this worker cannot read: {error!r}") from error
 
 

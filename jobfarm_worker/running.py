@@ -87,16 +87,15 @@ def perform(function: Handler, job: Job) -> JobResult:
 
 
 async def perform_async(function: Handler, job: Job, outbox: Outbox) -> JobResult:
-    """Run an async handler to its end; canceled only from outside."""
+    """Run an async handler to its end; canceled only once its job is stopped."""
     try:
         if job.is_in_parts:
             job.payload = await job.whole_payload()
         return _success(await Throttled(function(job), outbox))
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if outbox.stopped:
             raise
-        return _failed(error)
+        return _failed(error)  # its own, or of what it awaited
     except (GeneratorExit, KeyboardInterrupt):
         raise
     except BaseException as error:

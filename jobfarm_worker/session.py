@@ -12,7 +12,7 @@ from typing import Any
 from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims, Intake, Prefetching
 from jobfarm_worker.errors import LOST, Refused, Unauthorized, WorkerError
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.held import HeldJob, give_back, unclaim
+from jobfarm_worker.held import HeldJob, unclaim
 from jobfarm_worker.introduction import Introduction
 from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.options import Options
@@ -177,6 +177,11 @@ class Session:
         log.info("%d not begun: given back", len(jobs))
         self._let_return(unclaim(jobs, farm=self.farm))
 
+    async def _return_in_a_while(self, claimed: ClaimedJob) -> None:
+        """At once it would come back at once, again and again, where no other worker takes it."""
+        await first(self.stopping.wait(), timeout_s=AT_ONCE_S)
+        await unclaim([claimed], farm=self.farm)
+
     def _return_late(self, claimed: ClaimedJob) -> None:
         """A job that came with an answer nobody waited for any more: given back if nothing else may bring it.
 
@@ -199,7 +204,7 @@ class Session:
         elif (earlier := self._held.get(claimed.id)) is not None and earlier.runs_on:
             log.warning("%s: an earlier attempt of it still runs here; given back", claimed)
             self._free()
-            self._let_return(give_back(claimed, farm=self.farm))
+            self._let_return(self._return_in_a_while(claimed))
         else:
             held = self._held[claimed.id] = HeldJob(claimed, handler=handler, holder=self)
             held.start()

@@ -40,11 +40,13 @@ class Tasks:
         return task
 
     async def cancel(self, *, within_s: float) -> None:
-        """Cancel them all, and wait for so long at most until they have ended."""
+        """Cancel them all, and wait for so long at most until they have ended; for others no loop waits."""
         for task in (tasks := set(self._running)):
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=within_s)
+            _, deaf = await asyncio.wait(tasks, timeout=within_s)
+            for task in deaf:
+                asyncio.tasks._unregister_task(task)  # noqa: SLF001 (documented: "Extending")
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -1,6 +1,8 @@
 """The worker: takes jobs, runs their handlers, reports their outcomes."""
 
 import asyncio
+import functools
+import os
 import random
 import signal
 import socket
@@ -98,7 +100,18 @@ class Worker(Options):
                 loop.add_signal_handler(number, self.stop)
             except NotImplementedError:  # Windows
                 signal.signal(number, lambda *_: loop.call_soon_threadsafe(self.stop))
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=functools.partial(_forget_signals, loop))
         await self.run()
+
+
+def _forget_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """In a process that a handler forked: its signals are its own. They came to the worker's loop."""
+    if loop.is_closed():
+        return
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -1,6 +1,7 @@
 """The client's parts on their own: events from a stream's text, refusals by their codes, when a call is repeated."""
 
 import json
+import math
 import random
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import jobfarm_client
-from jobfarm_client import BadOption, Client, NewJob, NotFound, NotUnique, Refused, Unauthorized, Unreachable
+from jobfarm_client import (
+    AsyncClient,
+    BadOption,
+    Client,
+    NewJob,
+    NotFound,
+    NotUnique,
+    Refused,
+    Unauthorized,
+    Unreachable,
+)
 from jobfarm_client.backoff import LONGEST_PAUSE_S, Patience
 from jobfarm_client.errors import BY_CODE, refusal
 from jobfarm_client.following import Parser
@@ -45,14 +56,15 @@ class TestParser:
 
     def test_an_id_without_data_moves_the_stream_on_and_one_goes_for_all_behind_it(self) -> None:
         parser = Parser("5")
-        [first] = parser.events("event: job\ndata: 1\n\n: still here\nid: 6\n\n")
+        [first] = parser.events("event: job\ndata: {}\n\n: still here\nid: 6\n\n")
         assert (first.id, parser.last_id) == ("5", "6")
-        [second] = parser.events("event: job\ndata: 2\n\n")
+        [second] = parser.events("event: job\ndata: {}\n\n")
         assert second.id == "6"
 
-    def test_refuses_what_is_no_json(self) -> None:
+    @looped("data", ["<p>", "1", "[" * 100_000])
+    def test_refuses_what_is_no_object(self, data: str) -> None:
         with pytest.raises(Unreachable):
-            list(Parser().events("event: job\ndata: <p>\n\n"))
+            list(Parser().events(f"event: job\ndata: {data}\n\n"))
 
 
 class TestRefusals:
@@ -135,6 +147,19 @@ class TestOptions:
     def test_are_checked_before_anything_is_sent(self, url: str, token: str, sentence: str) -> None:
         with pytest.raises(BadOption, match=sentence):
             Client(url, token)
+
+    @looped("timeout_s", [0, math.inf, math.nan])
+    def test_have_a_timeout_that_sockets_know(self, timeout_s: float) -> None:
+        with pytest.raises(BadOption, match="timeout_s"):
+            Client("http://h", "t", timeout_s=timeout_s)
+
+    @looped("proxy", ["socks5://127.0.0.1:9", "socks9://127.0.0.1:9"])
+    def test_refuse_a_proxy_that_none_can_use(self, proxy: str) -> None:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("ALL_PROXY", proxy)
+            for client in (Client, AsyncClient):
+                with pytest.raises(BadOption, match="proxy"):
+                    client("http://h", "t")
 
     def test_are_those_of_the_environment_unless_they_are_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("JOBFARM_URL", "http://farm.example")

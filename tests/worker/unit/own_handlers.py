@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import multiprocessing
 import time
 
 from jobfarm_worker import Handlers, Job
@@ -42,3 +44,23 @@ def count(job: Job) -> list[int]:
         if job.stopping:
             job.release()
     return list(steps)
+
+
+@handlers.handler("stubborn")
+async def stubborn(job: Job) -> None:
+    """Hear no cancellation."""
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(job.payload)
+
+
+@handlers.handler("fork")
+def fork(job: Job) -> int | None:
+    """How a forked process ended that was told to."""
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=[job.payload])
+    child.start()
+    child.terminate()
+    child.join(job.payload / 2)
+    code = child.exitcode
+    child.kill()
+    return code

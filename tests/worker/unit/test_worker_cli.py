@@ -118,7 +118,7 @@ class TestProcess:
         assert (second.status, second.attempt) == ("pending", 0)
         assert "job 1 wait: success" in output
 
-    @pytest.mark.parametrize("kind", ["wait", "deaf"])
+    @pytest.mark.parametrize("kind", ["wait", "deaf", "stubborn"])
     @pytest.mark.parametrize("arguments", [["--grace", "0.1"], ["--transport", "http", "--grace", "60"]])
     async def test_gives_back_what_takes_too_long(self, farm: FarmServer, kind: str, arguments: list[str]) -> None:
         job = farm.submit(kind, 60)
@@ -132,6 +132,13 @@ class TestProcess:
                 child.send_signal(signal.SIGINT)
             code, _ = await ended(child)
         assert (code, job.status, job.finishes, farm.calls["release"]) == (0, "pending", 0, 1)
+
+    async def test_goes_on_when_a_handler_ends_a_process_that_it_forked(self, farm: FarmServer) -> None:
+        """Its signals came to the worker, which stopped, and the process went on."""
+        job, after = farm.submit("fork", 20), farm.submit("wait", 0)
+        async with process("--url", farm.url, "--handler", HANDLERS):
+            await until(lambda: after.finishes, timeout_s=20)
+        assert job.result == -signal.SIGTERM
 
     async def test_reads_its_key_from_a_file(self, farm: FarmServer, tmp_path: Path) -> None:
         (tmp_path / "key").write_text(f"{KEY}\n")
