@@ -13,17 +13,7 @@ from urllib.parse import quote
 from jobfarm_client import models
 from jobfarm_client.errors import JobFailed
 from jobfarm_client.following import Following, FollowingJob, FollowingJobs
-from jobfarm_client.transport import (
-    RETRY_FOR_S,
-    TIMEOUT_S,
-    Awaited,
-    Blocking,
-    Request,
-    Transport,
-    checked,
-    items,
-    result,
-)
+from jobfarm_client.transport import Awaited, Blocking, Request, Times, Transport, checked, items, result
 from jobfarm_client.wire import BULKS, EVENTS, FLOWS, JOBS, UPLOADS, of_job
 
 MOST_IN_A_BULK = 1000  # what a farm takes in one call
@@ -306,20 +296,13 @@ class Client:
     Unauthorized, Unreachable, WrongServer, or Refused (of the code's own class, with `code` and `details`).
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        *,
-        timeout_s: float = TIMEOUT_S,
-        retry_for_s: float = RETRY_FOR_S,
-    ) -> None:
+    def __init__(self, url: str | None = None, token: str | None = None, **times: Unpack[Times]) -> None:
         """A client of the farm at `url` for whom the token belongs to; None: JOBFARM_URL, JOBFARM_TOKEN.
 
-        `timeout_s`: for each step of a request, and for all of it but its bytes. `retry_for_s`: how long a call is
-        repeated; 0: never. Raises BadOption when one of them makes no sense.
+        `timeout_s` (30): for each step of a request, and for all of it but its bytes. `retry_for_s` (60): how long a
+        call is repeated; 0: never. Raises BadOption when one of them makes no sense.
         """
-        self.calls = Calls(Blocking(checked(url, token, timeout_s=timeout_s, retry_for_s=retry_for_s)))
+        self.calls = Calls(Blocking(checked(url, token, **times)))
 
     submit = _at_once(Calls.submit)
     submit_many = _at_once(Calls.submit_many)
@@ -365,15 +348,8 @@ class AsyncClient(Calls):
             print(text, end="")
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        *,
-        timeout_s: float = TIMEOUT_S,
-        retry_for_s: float = RETRY_FOR_S,
-    ) -> None:
-        super().__init__(Awaited(checked(url, token, timeout_s=timeout_s, retry_for_s=retry_for_s)))
+    def __init__(self, url: str | None = None, token: str | None = None, **times: Unpack[Times]) -> None:
+        super().__init__(Awaited(checked(url, token, **times)))
 
     async def __aenter__(self) -> Self:
         return self

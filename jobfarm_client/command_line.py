@@ -101,11 +101,8 @@ def _add_submit(add: Callable[..., Any]) -> None:
     add("--priority", type=int, metavar="N")
     add("--run-at", type=datetime.fromisoformat, metavar="TIME", help="not before, as 2030-01-31T12:00:00Z")
     add("--unique-key", metavar="KEY", help="refused while a job of yours of this kind and key has not ended")
-    add(
-        "--on-conflict",
-        choices=["refuse", "replace", "after"],
-        help="while that has not ended: replace it or run after it",
-    )
+    conflicts = ["refuse", "replace", "after"]
+    add("--on-conflict", choices=conflicts, help="while that has not ended: replace it or run after it")
     add("--debounce", metavar="QUIET/AT_MOST", help="after it, once so many seconds were quiet, as 10/120")
     add("--concurrency-key", metavar="KEY", help="so many jobs with it run at a time as its kind or queue says")
     add("--require", action="append", metavar="CONDITION", help="on its worker's labels, as vram>=16; may be repeated")
@@ -172,10 +169,8 @@ def _watch(farm: Client, options: argparse.Namespace) -> int:
 
 def _show_all(farm: Client, filters: Any, options: argparse.Namespace) -> int:
     for event in farm.events_that_match(**filters):
-        if options.json:
-            print(_text({"event": event.name, **event.data}), flush=True)
-        else:
-            print(_line(event.job) if event.job else "more was missed than is sent again: list them anew", flush=True)
+        line = _line(event.job) if event.job else "more was missed than is sent again: list them anew"
+        print(_text({"event": event.name, **event.data}) if options.json else line, flush=True)
     return 0
 
 
@@ -186,7 +181,7 @@ def _show(farm: Client, job_id: int, options: argparse.Namespace) -> int:
         if options.json:
             print(_text({"event": event.name, **event.data}), flush=True)
         elif event.name == "output":
-            _write(event.text)
+            print(event.text, end="", flush=True)
         elif event.job and (now := _line(event.job)) != line:
             line = now
             print(line, file=sys.stderr)
@@ -197,12 +192,10 @@ def _show(farm: Client, job_id: int, options: argparse.Namespace) -> int:
 
 
 def _tail(farm: Client, options: argparse.Namespace) -> int:
-    how = ""
     for event in farm.events(options.job):
-        how = str(event.data["status"]) if event.name == "end" else how
         if event.name == "output":
-            print(_text(event.data), flush=True) if options.json else _write(event.text)
-    return 0 if how == "success" else 1
+            print(_text(event.data), flush=True) if options.json else print(event.text, end="", flush=True)
+    return 0 if event.data["status"] == "success" else 1  # the last one says it
 
 
 def _cancel(farm: Client, options: argparse.Namespace) -> int:
@@ -262,11 +255,6 @@ def _line(job: Job) -> str:
     detail = f" {job.detail}" if job.detail else ""
     worker = f" on {job.worker}" if job.worker and job.status == "in_progress" else ""
     return f"job {job.id} {job.status.replace('_', ' ')}{worker}{percent}{detail}"
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 def _text(value: Any) -> str:

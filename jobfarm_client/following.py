@@ -163,8 +163,7 @@ class FollowingJob(Following):
         while True:
             fence, next_seq = _position(self._last_event_id)
             path, params = of_job(self._job_id, "/output"), {"after": next_seq - 1}
-            request = Request(path=path, params=params, answered_by="chunks")
-            page = await self._transport.sent(request)
+            page = await self._transport.sent(Request(path=path, params=params, answered_by="chunks"))
             if page["fence"] != fence and next_seq:  # another attempt writes now: from its beginning
                 self._last_event_id = f"{page['fence']}.0."
                 continue

@@ -325,10 +325,7 @@ class Event:
 def _value(name: str, value: Any) -> Any:
     if name in _MOMENTS:
         return None if value is None else datetime.fromisoformat(value)
-    if name == "files":
-        return tuple(map(File.from_json, value))
-    if name == "attempts":
-        return tuple(map(Attempt.from_json, value))
-    if name == "jobs":
-        return tuple(map(FlowStep.from_json, value))
+    kinds: Mapping[str, type[_Described]] = {"files": File, "attempts": Attempt, "jobs": FlowStep}
+    if name in kinds:
+        return tuple(map(kinds[name].from_json, value))
     return tuple(value) if name == "tags" else value

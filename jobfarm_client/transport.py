@@ -11,21 +11,22 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import httpx
 
 from jobfarm_client import wire
 from jobfarm_client.backoff import Patience
-from jobfarm_client.errors import BadOption, FarmError
+from jobfarm_client.errors import BadOption, FarmError, Unreachable
 
 T = TypeVar("T")
 C = TypeVar("C", httpx.Client, httpx.AsyncClient)
 TIMEOUT_S = 30.0
-RETRY_FOR_S = 60.0
+RETRY_S = 60.0
 LONGEST_S = 1e6  # sockets know no longer times
 SLOWEST = 1000  # bytes a second: what comes slower than that stands still
 _BROKEN = (httpx.TransportError, httpx.DecodingError, httpx.StreamError, httpx.TooManyRedirects, TimeoutError)
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 _LIMITS = httpx.Limits(max_keepalive_connections=20)  # none in use at a time: a stream or a long upload keeps one
 _LACKING = "Whose jobs? Give a token, or set JOBFARM_TOKEN; the account page of the farm makes one."
 
@@ -67,12 +68,17 @@ class Options:
             params=dict(request.params),
             headers={**({"Content-Type": "application/json"} if has_body else {}), **request.headers},
             content=content,
-            timeout=wire.timeout(timeout_s),
+            timeout=httpx.Timeout(timeout_s, connect=min(wire.CONNECT_S, timeout_s)),
             extensions={"until": time.monotonic() + timeout_s + len(content or b"") / SLOWEST},
         )
 
 
-def checked(url: str | None, token: str | None, *, timeout_s: float, retry_for_s: float) -> Options:
+class Times(TypedDict, total=False):
+    timeout_s: float
+    retry_for_s: float
+
+
+def checked(url: str | None, token: str | None, timeout_s: float = TIMEOUT_S, retry_for_s: float = RETRY_S) -> Options:
     """The options, tidied, with what JOBFARM_URL and JOBFARM_TOKEN say of those that are None; raises BadOption."""
     url = os.environ.get("JOBFARM_URL", "") if url is None else url
     if not url.strip():
@@ -108,8 +114,7 @@ class Transport(ABC):
         return Patience(self._options.retry_for_s, rng=self.rng)
 
     async def answer(self, request: Request, by: str = "id") -> dict[str, Any]:
-        """The JSON object of the answer to a request that may arrive twice: sent again until it is answered, by an
-        object that has the field `by`."""
+        """The JSON object, with a field `by`, that answers a request which may arrive twice: it is sent until then."""
         return await self._until_answered(self.sent, replace(request, answered_by=by))
 
     async def content(self, request: Request) -> bytes:
@@ -212,8 +217,7 @@ class Awaited(Transport):
 
 
 class Blocking(Transport):
-    """In the thread that calls, whichever; several may. A forked process has connections of its own: by the same ones
-    it would read its parent's answers."""
+    """In the thread that calls, whichever; several may. A forked process has connections of its own."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
@@ -264,8 +268,8 @@ def items(call: AsyncGenerator[T, None]) -> Generator[T, None, None]:
 
 @contextmanager
 def unreachable() -> Iterator[None]:
-    """What httpx raises of a broken network is Unreachable."""
+    """What httpx raises of a broken network is Unreachable, and says whether the request may have arrived."""
     try:
         yield
     except _BROKEN as error:
-        raise wire.unreachable(error) from error
+        raise Unreachable(str(error) or type(error).__name__, maybe_done=not isinstance(error, _NOT_SENT)) from error

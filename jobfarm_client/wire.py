@@ -21,7 +21,6 @@ FLOWS = "/api/v1/flows"
 CONNECT_S = 10.0
 _EVENTS = "text/event-stream"
 _CODE = re.compile(r"[a-z][a-z0-9_]*")
-_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
 def of_job(job_id: int, part: str = "") -> str:
@@ -55,7 +54,7 @@ def checked_key(key: str, *, lacking: str) -> str:
 def secret_in(path: str | Path, *, name: str) -> str:
     """What this file holds: a key or a token; raises BadOption where it cannot be read."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")  # Windows begins with a mark
     except (OSError, UnicodeDecodeError) as error:
         raise BadOption(f"The {name} file {path} cannot be read: {error}.") from error
 
@@ -85,16 +84,6 @@ def dumps(value: Any) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-def timeout(seconds: float) -> httpx.Timeout:
-    """At most so long for each step of a request, and no longer than usual to connect."""
-    return httpx.Timeout(seconds, connect=min(CONNECT_S, seconds))
-
-
-def unreachable(error: httpx.HTTPError | httpx.StreamError | TimeoutError) -> Unreachable:
-    """What httpx raised, as an error of ours: whether the request may have arrived decides what may be repeated."""
-    return Unreachable(str(error) or type(error).__name__, maybe_done=not isinstance(error, _NOT_SENT))
-
-
 class Answers:
     """Reads what comes from the address of one farm, and who else answers there."""
 
@@ -106,8 +95,7 @@ class Answers:
     def read(self, response: httpx.Response, body: bytes, *, by: str = "") -> dict[str, Any]:
         """The JSON object of an answer, which has the field `by` if one is named.
 
-        Raises Refused (the farm refused), Unauthorized, WrongServer (strangers answer at this address), or
-        Unreachable.
+        Raises Refused (the farm refused), Unauthorized, WrongServer (strangers answer here), or Unreachable.
         """
         data = object_in(body)
         if response.is_success and data is not None and (not by or by in data):

@@ -77,8 +77,7 @@ class Farm:
     async def call(self, call: Call, *, heartbeat_s: float) -> dict[str, Any]:
         """Send one call once, for a job with this heartbeat interval.
 
-        Raises Refused, also for what is no JSON (by now: results are the handler's own objects), Unauthorized,
-        Unreachable or WrongServer.
+        Raises Refused (also for what is no JSON by now), Unauthorized, Unreachable or WrongServer.
         """
         timeout_s = protocol.answer_s(heartbeat_s)
         socket = await self._socket_for(timeout_s)
@@ -131,8 +130,7 @@ class Farm:
     async def keep_socket(self) -> None:
         """Hold a socket open for as long as this runs, reconnecting with backoff and full jitter.
 
-        Returns at once when no socket is wanted. Raises Unauthorized, or WrongServer where only a socket
-        would do.
+        Returns at once when no socket is wanted. Raises Unauthorized, or WrongServer where only a socket would do.
         """
         if self._open is None:
             return

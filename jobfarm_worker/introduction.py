@@ -62,11 +62,8 @@ def gpus() -> list[dict[str, Any]]:
 def _gpu(line: str) -> dict[str, Any]:
     """A line such as "NVIDIA GeForce RTX 4090, 24564": the memory is in MiB."""
     name, _, mebibytes = line.rpartition(",")
-    if not name:
-        return {"name": line.strip()[:100]}
-    is_number = mebibytes.strip().isdecimal()
-    memory = {"memory_bytes": int(mebibytes) * _MIB} if is_number else {}
-    return {"name": name.strip()[:100], **memory}
+    memory = {"memory_bytes": int(mebibytes) * _MIB} if name and mebibytes.strip().isdecimal() else {}
+    return {"name": (name or line).strip()[:100], **memory}
 
 
 def _memory_bytes() -> int | None:

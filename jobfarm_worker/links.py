@@ -119,7 +119,7 @@ class SocketLink:
             )
         except InvalidStatus as error:
             raise SocketRefused(error.response.status_code) from error
-        except (OSError, ValueError, ImportError, WebSocketException) as error:  # of where it redirects to, or a proxy
+        except (OSError, ValueError, ImportError, WebSocketException) as error:  # also of where it redirects to
             raise Unreachable(str(error) or type(error).__name__, maybe_done=False) from error
         return cls(connection, on_push=on_push)
 

@@ -3,9 +3,11 @@
 import asyncio
 import functools
 import inspect
+import os
+import sys
 import traceback
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from jobfarm_worker.errors import BadOption, Failed
@@ -55,13 +57,15 @@ class Handlers(dict[str, Handler]):
 
     async def models(self) -> list[str]:
         """The models that the handlers serve now, each once."""
-        sources = [function.models for function in self.values() if hasattr(function, "models")]
-        return list(dict.fromkeys([name for source in sources for name in await source()]))
+        return await self._named("models")
 
     async def loaded(self) -> list[str]:
         """The models that are in memory now, each once, of the handlers that can tell."""
-        sources = [function.loaded for function in self.values() if hasattr(function, "loaded")]
-        return list(dict.fromkeys([name for source in sources for name in await source()]))
+        return await self._named("loaded")
+
+    async def _named(self, source: str) -> list[str]:
+        sources = [getattr(function, source) for function in self.values() if hasattr(function, source)]
+        return list(dict.fromkeys([name for names in sources for name in await names()]))
 
     async def cache_used(self) -> float | None:
         """Which share of the cache of prompts is in use, of the fullest server, where one can tell."""
@@ -81,7 +85,8 @@ def perform(function: Handler, job: Job) -> JobResult:
     try:
         if job.is_in_parts:
             job.payload = job.whole_payload()
-        return _success(function(job))
+        with _in_this_process():
+            return _success(function(job))
     except BaseException as error:
         return _failed(error)
 
@@ -91,7 +96,8 @@ async def perform_async(function: Handler, job: Job, outbox: Outbox) -> JobResul
     try:
         if job.is_in_parts:
             job.payload = await job.whole_payload()
-        return _success(await Throttled(function(job), outbox))
+        with _in_this_process():
+            return _success(await Throttled(function(job), outbox))
     except asyncio.CancelledError as error:
         if outbox.stopped:
             raise
@@ -100,6 +106,18 @@ async def perform_async(function: Handler, job: Job, outbox: Outbox) -> JobResul
         raise
     except BaseException as error:
         return _failed(error)
+
+
+@contextmanager
+def _in_this_process() -> Iterator[None]:
+    """A process that a handler forked ends here, with the status of its sys.exit(): the worker goes on in one alone."""
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            status = getattr(sys.exc_info()[1], "code", sys.exc_info()[1])
+            os._exit(status if isinstance(status, int) else status is not None)
 
 
 def failure(error: str, *, retryable: bool = True) -> JobResult:

@@ -1,7 +1,6 @@
 """The worker: takes jobs, runs their handlers, reports their outcomes."""
 
 import asyncio
-import functools
 import os
 import random
 import signal
@@ -94,24 +93,21 @@ class Worker(Options):
             runner.run(self._run_until_signal())
 
     async def _run_until_signal(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            try:
-                loop.add_signal_handler(number, self.stop)
-            except NotImplementedError:  # Windows
-                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self.stop))
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=functools.partial(_forget_signals, loop))
-        await self.run()
+        loop, process = asyncio.get_running_loop(), os.getpid()
 
+        def stop(number: int, _: object) -> None:
+            if os.getpid() == process:
+                loop.call_soon_threadsafe(self.stop)
+            else:  # one that a handler forked: its signals are its own, which loops would take for theirs
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)
 
-def _forget_signals(loop: asyncio.AbstractEventLoop) -> None:
-    """In a process that a handler forked: its signals are its own. They came to the worker's loop."""
-    if loop.is_closed():
-        return
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            await self.run()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

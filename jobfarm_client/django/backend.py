@@ -20,9 +20,7 @@ _STATUS: Final[Mapping[str, interface.TaskResultStatus]] = {
     "pending": interface.TaskResultStatus.READY,
     "in_progress": interface.TaskResultStatus.RUNNING,
     "success": interface.TaskResultStatus.SUCCESSFUL,
-    "failed": interface.TaskResultStatus.FAILED,
-    "timed_out": interface.TaskResultStatus.FAILED,
-    "canceled": interface.TaskResultStatus.FAILED,
+    **dict.fromkeys(("failed", "timed_out", "canceled"), interface.TaskResultStatus.FAILED),
 }
 # How farm_worker reports what a task raised: the class, then its traceback.
 _REPORTED: Final = re.compile(r"([A-Za-z_][\w.]*)\n(Traceback .*)", re.DOTALL)

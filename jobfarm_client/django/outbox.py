@@ -2,7 +2,6 @@
 is committed, and sent later where the farm was away, each of them once."""
 
 import logging
-import os
 import random
 import time
 from collections.abc import Mapping
@@ -57,17 +56,16 @@ class FarmOptions:
 
     def sender(self) -> Client:
         """Who submits: tries once, since what did not arrive is in the outbox. Raises BadOption."""
-        return _client(self.url, self.token, SEND_S, 0.0, os.getpid())
+        return _client(self.url, self.token, 0.0)
 
     def reader(self) -> Client:
         """Who reads results. Raises BadOption."""
-        return _client(self.url, self.token, SEND_S, READ_FOR_S, os.getpid())
+        return _client(self.url, self.token, READ_FOR_S)
 
 
 @lru_cache(maxsize=16)
-def _client(url: str | None, token: str | None, timeout_s: float, retry_for_s: float, _pid: int) -> Client:
-    """One for all threads of a process, and never that of the process it was forked from."""
-    return Client(url, token, timeout_s=timeout_s, retry_for_s=retry_for_s)
+def _client(url: str | None, token: str | None, retry_for_s: float) -> Client:
+    return Client(url, token, timeout_s=SEND_S, retry_for_s=retry_for_s)
 
 
 def store(backend: str, body: dict[str, Any], options: FarmOptions) -> FarmTask:

@@ -13,7 +13,7 @@ import pytest
 
 from jobfarm_client import Client, Unreachable, WrongServer
 
-JOB = {"kind": "work", "queue": "q", "status": "pending", "jobs": [], "next": None}
+JOB: dict[str, Any] = {"kind": "work", "queue": "q", "status": "pending", "jobs": [], "next": None}
 
 
 class Strange(ThreadingHTTPServer):

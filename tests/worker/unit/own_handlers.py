@@ -6,7 +6,10 @@ import asyncio
 import contextlib
 import logging
 import multiprocessing
+import os
+import sys
 import time
+from typing import Any
 
 from jobfarm_worker import Handlers, Job
 
@@ -57,10 +60,35 @@ async def stubborn(job: Job) -> None:
 @handlers.handler("fork")
 def fork(job: Job) -> int | None:
     """How a forked process ended that was told to."""
-    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=[job.payload])
+    forking = multiprocessing.get_context("fork")
+    there, here = forking.Pipe()
+    child = forking.Process(target=_sleep, args=[here, job.payload])
     child.start()
+    there.recv()
     child.terminate()
     child.join(job.payload / 2)
     code = child.exitcode
     child.kill()
     return code
+
+
+@handlers.handler("go on twice")
+def go_on_twice(_: Job) -> int:
+    """How a forked process ended that calls sys.exit() here."""
+    if (child := os.fork()) == 0:
+        sys.exit(3)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@handlers.handler("return twice")
+async def return_twice(_: Job) -> int:
+    """How a forked process ended that comes back from here."""
+    if (child := os.fork()) == 0:
+        return 7
+    process = await asyncio.to_thread(os.waitid, os.P_PID, child, os.WEXITED)
+    return -1 if process is None else process.si_status
+
+
+def _sleep(here: Any, seconds: float) -> None:
+    here.send("It sleeps.")
+    time.sleep(seconds)

@@ -140,8 +140,15 @@ class TestProcess:
             await until(lambda: after.finishes, timeout_s=20)
         assert job.result == -signal.SIGTERM
 
+    async def test_goes_on_in_one_process_alone(self, farm: FarmServer) -> None:
+        """One that a handler forked, and that came back from it, stayed for ever, and read the worker's sockets."""
+        jobs = [farm.submit(kind) for kind in ("go on twice", "return twice")]
+        async with process("--url", farm.url, "--handler", HANDLERS):
+            await until(lambda: all(job.finishes for job in jobs))
+        assert [job.result for job in jobs] == [3, 0]
+
     async def test_reads_its_key_from_a_file(self, farm: FarmServer, tmp_path: Path) -> None:
-        (tmp_path / "key").write_text(f"{KEY}\n")
+        (tmp_path / "key").write_text(f"\ufeff{KEY}\n")  # as Windows writes it
         job = farm.submit("wait", 0)
         arguments = ("--url", farm.url, "--handler", HANDLERS, "--key-file", str(tmp_path / "key"))
         async with process(*arguments, key="wrong") as child:

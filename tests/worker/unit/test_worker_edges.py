@@ -17,7 +17,7 @@ class TestNumberThatIsTooLarge:
     async def test_is_waited_out_wherever_it_comes(self, farm: FarmServer, worker: Worker) -> None:
         """One ended the worker."""
         leased = farm._leased
-        strange = [{"attempt": 1e999}, {"heartbeat_every": TOO_LARGE}, {"fence": -1e999}]
+        strange: list[dict[str, Any]] = [{"attempt": 1e999}, {"heartbeat_every": TOO_LARGE}, {"fence": -1e999}]
         farm._leased = lambda job: {**leased(job), **(strange.pop() if strange else {})}  # type: ignore[method-assign]
         for verb in ("hello", "finish"):
             farm.refusals[verb] = [SayNo(429, "rate_limited", retry_after=TOO_LARGE)]
