@@ -36,7 +36,7 @@ test-all: test test-django6  ## run every test, those marked `long` too, and und
 
 # No browser, no process that is killed (tests/architecture/test_fast.py sees to that), and no program to install.
 FAST := tests/architecture tests/*/unit
-NOT_FAST := tests/worker/unit/test_worker_cli.py tests/core/unit/test_forked.py
+NOT_FAST := tests/worker/unit/test_worker_cli.py tests/worker/unit/own_handlers.py tests/core/unit/test_forked.py
 test-fast: .venv/ready-dev  ## run the rules alone, in a minute: no browser, no killed process
 	$(TESTED) --dist worksteal $(FAST) $(NOT_FAST:%=--ignore=%)
 
