@@ -1,6 +1,7 @@
 """What `jobfarm` and `manage.py` do: one command, whose expected failures are one sentence and exit code 1."""
 
 import gc
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -17,6 +18,8 @@ from core.refusal import Refusal
 from postgres import embedded, reachability
 from postgres.connections import close_before_fork
 from postgres.errors import causes
+
+log = logging.getLogger(__name__)
 
 # These may begin an embedded database where there is none. All others work on a farm, and say where they found none.
 MAKERS: Final = frozenset({"start", "farm", "migrate", "restore", "test", "testserver", "makemigrations"})
@@ -56,6 +59,8 @@ def _obstacle(command: str) -> str | None:
     with suppress(DatabaseError, InterfaceError):  # away: waited for
         if not MigrationRecorder(connections["default"]).has_table():
             return _lacking()
+        if sentence := reachability.later_version():
+            log.warning("%s It goes on as the version before does while a farm is upgraded", sentence)
     close_before_fork()
     return None
 

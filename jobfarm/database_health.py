@@ -17,7 +17,7 @@ from django.db.models import UniqueConstraint
 
 from core.commands import MANAGE
 from jobfarm.findings import Area, Condition, Finding, Gauge, Level, Remembered, Rule
-from postgres import probe, statements
+from postgres import probe, reachability, statements
 from postgres.probe import Verdict
 from postgres.schema import REVERSE
 from postgres.statements import Row
@@ -87,6 +87,8 @@ def migrations() -> Iterator[Finding]:
         yield Finding(
             f"Migrations that have not been applied: {len(missing)}.", f"Run {MANAGE} migrate.", level=Level.ERROR
         )
+    if sentence := reachability.later_version():
+        yield Finding("The database is of a later version than this code.", f"{sentence} Bring it to that version.")
 
 
 def schema() -> Iterator[Finding]:

@@ -2,9 +2,12 @@
 
 import logging
 import re
+from pkgutil import iter_modules
 
 import psycopg
+from django.apps import apps
 from django.db import DatabaseError, InterfaceError, OperationalError, connections
+from django.db.migrations.recorder import MigrationRecorder
 from psycopg_pool import PoolTimeout
 
 from postgres.errors import EmbeddedError, PostgresError, causes
@@ -100,6 +103,14 @@ def note_trouble(logger: logging.Logger, failure: str, error: Exception) -> bool
     else:
         logger.error("%s", failure, exc_info=error)
     return is_away
+
+
+def later_version(using: str = "default") -> str | None:
+    """A sentence if migrations of a later version than this code were applied to the database."""
+    here = {app.label: {one.name for one in iter_modules([f"{app.path}/migrations"])} for app in apps.get_app_configs()}
+    applied = MigrationRecorder(connections[using]).applied_migrations()
+    later = sorted(f"{app}.{name}" for app, name in applied if name > max(here.get(app, ()), default=name))
+    return f"{server_name(using)} is of a later version: this one has no {', '.join(later)}." if later else None
 
 
 def server_name(using: str = "default") -> str:

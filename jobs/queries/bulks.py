@@ -41,8 +41,9 @@ def reaches_all(by: User) -> bool:
 
 
 def matching(bulk: Bulk, *, retried: bool = False) -> Q:
-    """The jobs that the bulk means, as they stand at this moment; `retried`: those that it leaves out for that."""
-    where = lists.narrowed(Filters.of(bulk.filters)) & with_status(*FITS[BulkAction(bulk.action)])
+    """The jobs that the bulk means, as they stand at this moment; `retried`: those that it leaves out for that.
+    Raises TypeError where a later version narrowed it by what this one does not know: that would be more jobs."""
+    where = lists.narrowed(Filters(**bulk.filters)) & with_status(*FITS[BulkAction(bulk.action)])
     if bulk.action == BulkAction.RETRY:
         where &= Q(lists.retried()) if retried else ~Q(lists.retried())
     return where if reaches_all(bulk.by) else where & Q(owner_id=bulk.by_id)
@@ -51,7 +52,7 @@ def matching(bulk: Bulk, *, retried: bool = False) -> Q:
 def next_range(bulk: Bulk) -> tuple[QuerySet[Job], int, int]:
     """The jobs to scan next, the id from which on they are, and the one below which nothing can match."""
     oldest = Job.objects.order_by("pk").values_list("pk", flat=True).first() or 0
-    floor = max(oldest, lists.id_range(Filters.of(bulk.filters))[0])
+    floor = max(oldest, lists.id_range(Filters(**bulk.filters))[0])
     length = lists.TEXT_SCAN_LIMIT if bulk.filters.get("text") else lists.SCAN_LIMIT
     low = max(floor, bulk.next_id - length)
     return Job.objects.filter(pk__gte=low, pk__lt=bulk.next_id), low, floor

@@ -20,7 +20,7 @@ from postgres import transactions
 from scheduling import context, guards, registry
 from scheduling.domain import calls
 from scheduling.domain.calls import Kind, Status, delay_before_next_s
-from scheduling.errors import ActionTimedOut, KeepsColliding, KillsItsProcess, RowMoved, UnknownFunction
+from scheduling.errors import ActionTimedOut, BrokenFunction, KeepsColliding, KillsItsProcess, RowMoved, UnknownFunction
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.endings import time_limit
@@ -40,6 +40,8 @@ COLLIDED = Backoff(first_s=0.5, base=2, cap_s=60, jitter=1)
 RUNS_IN_PLACE = transactions.ATTEMPTS
 SHORT = Backoff(first_s=0.5, base=1, jitter=1)  # the wait for a server that is short of something
 DIED_S = 1.0  # the wait after a death, doubled by each, up to a minute
+ASIDE_S = 10.0  # between two looks at what code of another version has scheduled
+PATIENCE_S = 3600.0  # for so long after its time it waits for a cluster of that version
 _AGAIN_S = 5.0  # an action that catches ActionTimedOut gets another
 _RNG = random.SystemRandom()
 
@@ -57,7 +59,8 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
 
     Its effects and its `success` commit together. Collisions are retried in place; after ten it waits a little in the
     queue, longer each time, and after SCHEDULING["MOST_COLLISIONS"] it is failed. It also waits after an error that is
-    the server's own (its disk is full). Any other error rolls everything back and is recorded by a transaction of its
+    the server's own (its disk is full), and for an hour where this code has no such function, or one that takes other
+    arguments: a cluster of another version may have it. Any other error rolls everything back and is recorded by a transaction of its
     own. If its connection is lost nothing is recorded, since it may have committed: its row is in the queue if not. In
     the function itself that is counted as a death of its process is, unless the server shut down.
     """
@@ -99,10 +102,11 @@ def process_died(
 def action(dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None], None] = lambda _: None) -> bool:
     """Run one action; False if it was not ours to start any more.
 
-    Its start is committed before it runs and its end afterwards, again and again until the database takes it.
+    Its start is committed before it runs and its end afterwards, again and again until the database takes it. What is
+    for a cluster of another version waits as a mutation does.
     `deadline` is called with the seconds it may take, and with None when it is over.
     """
-    if _is_gone(dispatch):
+    if _is_gone(dispatch) or (_is_foreign(functions.call_of(dispatch.id)) and _put_aside(dispatch)):
         return False
     row = _started(dispatch.id, by=by)
     if row is None:
@@ -187,6 +191,7 @@ class _Run:
     statement: str | None = None  # that raised last, in the last attempt
     task_backend: str | None = None
     function: str | None = None
+    is_foreign: bool = False
     is_committed: bool = False
     has_failed: bool = False
     session: psycopg.Connection[Any] | None = None  # in which the function itself runs, or ended by an error
@@ -224,7 +229,7 @@ def _take_and_run(run: _Run) -> None:
         if row.function is None:
             raise RowMoved
         call = _call_of(row, kind=Kind.MUTATION, ran_by=run.by.ran_by)
-        run.task_backend, run.function = call.task_backend, call.function
+        run.task_backend, run.function, run.is_foreign = call.task_backend, call.function, _is_foreign(row)
         transaction.on_commit(run.commit)
         with context.running(call), guards.mutation(call.function):
             run.session = connections[DEFAULT_DB_ALIAS].connection
@@ -253,8 +258,27 @@ def _roll_back(run: _Run, error: BaseException) -> None:
             _until_it_holds(
                 lambda: process_died(run.dispatch.id, by=run.by, error=error, ran_s=time.monotonic() - run.since)
             )
-    else:
+    elif not (run.is_foreign and isinstance(error, TypeError | UnknownFunction) and _put_aside(run.dispatch)):
         _fail(run, error)
+
+
+def _is_foreign(row: Any) -> bool:
+    """Whether code of another version has scheduled it: here is no function of that name that takes such arguments."""
+    if row is None or row.names is None or row.task_backend is not None:
+        return False
+    try:
+        registry.find(row.function).signature.bind(**dict.fromkeys(row.names))
+    except BrokenFunction:
+        return False
+    except (UnknownFunction, TypeError):
+        return True
+    return False
+
+
+def _put_aside(dispatch: Dispatch) -> bool:
+    """Leave it to a cluster of another version; False if none has come within an hour."""
+    log.warning("Function #%s is not of this version: it waits for a cluster that has it", dispatch.id)
+    return functions.postpone(dispatch, delay_s=ASIDE_S, patience_s=PATIENCE_S)
 
 
 def _collide(run: _Run, statement: str) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
 from typing import Any
 
 import psycopg
@@ -13,10 +14,13 @@ from django.db import connection, migrations, models
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
+from django.db.migrations.recorder import MigrationRecorder
 from django.db.migrations.state import ProjectState
 
+from jobfarm import command_line, database_health
 from postgres import connections, schema
 from postgres.errors import LockedOut
+from scheduling.models import Cron
 from tests import farm
 from tests.operations import locks
 from tests.operations.databases import empty_database, on, our_apps
@@ -229,6 +233,34 @@ class TestTheCommand:
         other.execute("LOCK TABLE django_migrations")
         with pytest.raises(CommandError, match="doctor"):
             call_command("migrate", attempts=1, interactive=False, verbosity=0)
+
+    @pytest.fixture
+    def later(self, transactional_db: None) -> Iterator[None]:
+        """A database that code of a later version has migrated, with a cron of its own."""
+        recorder = MigrationRecorder(connection)
+        recorder.record_applied("jobs", "9999_later")
+        Cron.objects.create(name="of the later version", function="x.y", schedule="every 1 h")
+        yield
+        recorder.migration_qs.filter(name="9999_later").delete()
+
+    @pytest.mark.usefixtures("later")
+    def test_says_so_and_writes_nothing_where_the_database_is_of_a_later_version(
+        self, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        told = StringIO()
+        call_command("migrate", interactive=False, verbosity=0, stderr=told)
+        assert "jobs.9999_later" in told.getvalue()
+        assert not Cron.objects.filter(retired_at__isnull=False).exists()
+        assert ["9999_later" in one.remedy for one in database_health.migrations()] == [True]
+        assert command_line.run(["manage.py", "cluster", "--mutations", "--once"]) is None
+        assert "jobs.9999_later" in capfd.readouterr().err
+        recorder = MigrationRecorder(connection)
+        recorder.record_unapplied("alerts", "0001_initial")
+        try:
+            with pytest.raises(CommandError, match="9999_later"):
+                call_command("migrate", interactive=False, verbosity=0)
+        finally:
+            recorder.record_applied("alerts", "0001_initial")
 
 
 class TestAnIndexOnATableInUse:

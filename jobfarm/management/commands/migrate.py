@@ -5,15 +5,17 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands import migrate
+from django.db import connections
+from django.db.migrations.executor import MigrationExecutor
 
 from jobfarm import administration
-from postgres import schema
+from postgres import reachability, schema
 from postgres.errors import LockedOut
 
 
 class Command(migrate.Command):
     """Migrations come one after the other, however many machines begin at once, and none waits for a lock so long that
-    those behind it feel it (docs/adr/0034). Groups of operators that nobody changed get the rights that are new."""
+    those behind it feel it (docs/adr/0034). A database of a later version is left as it is. Groups of operators that nobody changed get the rights that are new."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
@@ -27,6 +29,13 @@ class Command(migrate.Command):
         step = partial(super().handle, *args, **options)
         try:
             with schema.changing(using=options["database"]):
+                look = partial(reachability.later_version, options["database"])
+                if sentence := schema.patiently(look, attempts=attempts, report=self.stderr.write):
+                    executor = MigrationExecutor(connections[options["database"]])
+                    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+                        raise CommandError(f"{sentence} Its migrations and those of this one went apart.")
+                    self.stderr.write(f"{sentence} Nothing is migrated.")
+                    return
                 unchanged = administration.unchanged_groups()
                 schema.patiently(step, attempts=attempts, report=self.stderr.write)
                 administration.extend(unchanged)

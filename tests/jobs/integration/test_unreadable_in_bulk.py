@@ -11,6 +11,7 @@ from jobs.domain.filters import Filters
 from jobs.models import Bulk, Job
 from jobs.operations import bulk as bulks
 from scheduling import operations as scheduling
+from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.jobs.integration.test_unreadable import _poison
 
@@ -42,3 +43,15 @@ def test_a_retry_leaves_out_the_job_whose_payload_cannot_be_read(ada: User, capl
     assert bulk.results == {"retried": 2, "failed, see the log": 1}
     assert set(Job.objects.exclude(retry_of=None).values_list("retry_of", flat=True)) == {jobs[0].pk, jobs[2].pk}
     assert f"{jobs[1].pk} failed, and is left out" in caplog.text
+
+
+def test_a_filter_that_this_version_does_not_know_is_not_left_out_which_would_mean_more_jobs(ada: User) -> None:
+    job = operations.submit("work", {}, owner=ada)
+    bulk = bulks.create(BulkAction.CANCEL, by=ada, filters=Filters())
+    bulks.begin(bulk.pk, by=ada)
+    Bulk.objects.update(filters={"of_a_later_version": "x"})
+    scheduling.run_due()
+    assert (Job.objects.get().status, ScheduledFunction.objects.earliest("pk").status) == ("pending", "failed")
+    Bulk.objects.update(filters={"ids": str(job.pk)})
+    bulks.step(bulk_id=bulk.pk)
+    assert (Job.objects.get().status, Bulk.objects.get().phase) == ("canceled", Phase.DONE)

@@ -277,6 +277,7 @@ class TestAFunctionThatCannotBeRun:
         monkeypatch.setattr(notifications, "_observers", [breaks, lambda cron, *_: fired.append(cron)])
         spoiled.due_cron("broken", function="tests.scheduling.integration.sample.gone")
         [row] = scheduling.fire_due()
+        Due.objects.update(run_at=clock.now() - timedelta(hours=2))
         scheduling.run_due()
         row.refresh_from_db()
         assert (row.status, fired) == ("failed", ["broken"])
