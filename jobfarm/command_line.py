@@ -19,8 +19,6 @@ from postgres import embedded, reachability
 from postgres.connections import close_before_fork
 from postgres.errors import causes
 
-log = logging.getLogger(__name__)
-
 # These may begin an embedded database where there is none. All others work on a farm, and say where they found none.
 MAKERS: Final = frozenset({"start", "farm", "migrate", "restore", "test", "testserver", "makemigrations"})
 # These wait for a database that is away. One that was never made, or never migrated, is said at once.
@@ -60,7 +58,7 @@ def _obstacle(command: str) -> str | None:
         if not MigrationRecorder(connections["default"]).has_table():
             return _lacking()
         if sentence := reachability.later_version():
-            log.warning("%s It goes on as the version before does while a farm is upgraded", sentence)
+            logging.getLogger(__name__).warning("%s It goes on, as while a farm is upgraded.", sentence)
     close_before_fork()
     return None
 

@@ -25,7 +25,7 @@ from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.endings import time_limit
 from scheduling.operations.functions import POLL_S, insert, like
-from scheduling.queries import functions
+from scheduling.queries import functions, pages
 from scheduling.queries.functions import Dispatch, Ending, Holder
 from scheduling.registry import Call
 
@@ -106,7 +106,7 @@ def action(dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None],
     for a cluster of another version waits as a mutation does.
     `deadline` is called with the seconds it may take, and with None when it is over.
     """
-    if _is_gone(dispatch) or (_is_foreign(functions.call_of(dispatch.id)) and _put_aside(dispatch)):
+    if _is_gone(dispatch) or _put_aside(dispatch):
         return False
     row = _started(dispatch.id, by=by)
     if row is None:
@@ -191,7 +191,6 @@ class _Run:
     statement: str | None = None  # that raised last, in the last attempt
     task_backend: str | None = None
     function: str | None = None
-    is_foreign: bool = False
     is_committed: bool = False
     has_failed: bool = False
     session: psycopg.Connection[Any] | None = None  # in which the function itself runs, or ended by an error
@@ -229,7 +228,7 @@ def _take_and_run(run: _Run) -> None:
         if row.function is None:
             raise RowMoved
         call = _call_of(row, kind=Kind.MUTATION, ran_by=run.by.ran_by)
-        run.task_backend, run.function, run.is_foreign = call.task_backend, call.function, _is_foreign(row)
+        run.task_backend, run.function = call.task_backend, call.function
         transaction.on_commit(run.commit)
         with context.running(call), guards.mutation(call.function):
             run.session = connections[DEFAULT_DB_ALIAS].connection
@@ -258,27 +257,24 @@ def _roll_back(run: _Run, error: BaseException) -> None:
             _until_it_holds(
                 lambda: process_died(run.dispatch.id, by=run.by, error=error, ran_s=time.monotonic() - run.since)
             )
-    elif not (run.is_foreign and isinstance(error, TypeError | UnknownFunction) and _put_aside(run.dispatch)):
+    elif not (isinstance(error, TypeError | UnknownFunction) and _put_aside(run.dispatch)):
         _fail(run, error)
 
 
-def _is_foreign(row: Any) -> bool:
-    """Whether code of another version has scheduled it: here is no function of that name that takes such arguments."""
-    if row is None or row.names is None or row.task_backend is not None:
-        return False
-    try:
-        registry.find(row.function).signature.bind(**dict.fromkeys(row.names))
-    except BrokenFunction:
-        return False
-    except (UnknownFunction, TypeError):
-        return True
-    return False
-
-
 def _put_aside(dispatch: Dispatch) -> bool:
-    """Leave it to a cluster of another version; False if none has come within an hour."""
-    log.warning("Function #%s is not of this version: it waits for a cluster that has it", dispatch.id)
-    return functions.postpone(dispatch, delay_s=ASIDE_S, patience_s=PATIENCE_S)
+    """Leave it to a cluster of another version, if here is no function of that name that takes such arguments; False if
+    there is, or no such cluster has come within an hour."""
+    row = pages.function(dispatch.id)
+    try:
+        if row is not None and row.task_backend is None:
+            registry.find(row.function).signature.bind(**json.loads(row.stored_args))  # type: ignore[attr-defined]
+    except (UnknownFunction, TypeError) as error:
+        if not isinstance(error, BrokenFunction):
+            log.warning("Function #%s is not of this version: it waits for a cluster that has it", dispatch.id)
+            return functions.postpone(dispatch, delay_s=ASIDE_S, patience_s=PATIENCE_S)
+    except ValueError:  # what cannot be read, as its run will say
+        pass
+    return False
 
 
 def _collide(run: _Run, statement: str) -> None:

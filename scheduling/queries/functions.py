@@ -137,14 +137,12 @@ def dispatch(
     ]
 
 
-def postpone(
-    dispatch: Dispatch, *, delay_s: float, patience_s: float | None = None, collisions: int = 0,
-    colliding_statement: str | None = None,
-) -> bool:  # fmt: skip
-    """Let what could not be done wait; False if it is not as it was dispatched any more, or due for `patience_s`."""
-    params = {"id": dispatch.id, "due_pointer": dispatch.due_pointer, "delay_s": delay_s}
-    params |= {"patience_s": patience_s, "collisions": collisions, "colliding_statement": colliding_statement}
-    return bool(statements.load("scheduling", "postpone").run(params))
+def postpone(dispatch: Dispatch, *, delay_s: float, patience_s: float | None = None, **noted: Any) -> bool:
+    """Let what could not be done wait; False if it is not as it was dispatched any more, or was due `patience_s` ago.
+    `noted`: `collisions` since, and the `colliding_statement`."""
+    params = {"id": dispatch.id, "due_pointer": dispatch.due_pointer, "delay_s": delay_s, "patience_s": patience_s}
+    defaults = {"collisions": 0, "colliding_statement": None}
+    return bool(statements.load("scheduling", "postpone").run(params | defaults | noted))
 
 
 def colliding(*, limit: int) -> list[Row]:
@@ -155,12 +153,6 @@ def count_death(function_id: int, **of_it: float | None) -> int | None:
     """Count a death of the process that ran a mutation; how many that makes. None if it is gone, or still locked."""
     rows = statements.load("scheduling", "count_death").run({"id": function_id, "restarts": RESTARTS, **of_it})
     return rows[0].deaths if rows else None
-
-
-def call_of(function_id: int) -> Row | None:
-    """What a function calls, and the names of its arguments."""
-    rows = statements.load("scheduling", "call_of").run({"id": function_id})
-    return rows[0] if rows else None
 
 
 def take(dispatch: Dispatch) -> Row | None:

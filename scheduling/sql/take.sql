@@ -9,8 +9,7 @@ WITH gone AS (
         FOR UPDATE SKIP LOCKED)
     RETURNING function_id
 )
-SELECT g.function_id AS id, f.function, f.args::text AS args, f.names, f.task_backend, f.attempt
+SELECT g.function_id AS id, f.function, f.args::text AS args, f.task_backend, f.attempt
 FROM gone AS g LEFT JOIN LATERAL (
-    SELECT *, CASE jsonb_typeof(args) WHEN 'object' THEN ARRAY(SELECT jsonb_object_keys(args)) END AS names
-    FROM scheduling_scheduledfunction WHERE ctid = %(row_pointer)s::tid AND id = g.function_id AND status = 'pending'
+    SELECT * FROM scheduling_scheduledfunction WHERE ctid = %(row_pointer)s::tid AND id = g.function_id AND status = 'pending'
 ) AS f ON true

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from io import StringIO
 from typing import Any
 
 import psycopg
@@ -247,20 +246,12 @@ class TestTheCommand:
     def test_says_so_and_writes_nothing_where_the_database_is_of_a_later_version(
         self, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        told = StringIO()
-        call_command("migrate", interactive=False, verbosity=0, stderr=told)
-        assert "jobs.9999_later" in told.getvalue()
+        with pytest.raises(CommandError, match="jobs.9999_later"):
+            call_command("migrate", interactive=False, verbosity=0)
         assert not Cron.objects.filter(retired_at__isnull=False).exists()
         assert ["9999_later" in one.remedy for one in database_health.migrations()] == [True]
         assert command_line.run(["manage.py", "cluster", "--mutations", "--once"]) is None
         assert "jobs.9999_later" in capfd.readouterr().err
-        recorder = MigrationRecorder(connection)
-        recorder.record_unapplied("alerts", "0001_initial")
-        try:
-            with pytest.raises(CommandError, match="9999_later"):
-                call_command("migrate", interactive=False, verbosity=0)
-        finally:
-            recorder.record_applied("alerts", "0001_initial")
 
 
 class TestAnIndexOnATableInUse:

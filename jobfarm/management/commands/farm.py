@@ -21,10 +21,9 @@ from jobfarm import administration, demonstration, processes
 from jobfarm.processes import Child, Rights
 from jobs import operations as jobs
 from observing import numbers
-from postgres import descriptors, embedded
+from postgres import descriptors, embedded, reachability
 from postgres.embedded.places import Lock
 from postgres.errors import PostgresError
-from postgres.reachability import explain_unreachable
 
 Address = tuple[str, int]
 DEMONSTRATOR = "demonstrator"
@@ -98,10 +97,13 @@ class Command(BaseCommand):
 
     def _prepare(self) -> None:
         try:
-            call_command("migrate", interactive=False, verbosity=0)
+            if later := reachability.later_version():
+                self._print(later)
+            else:
+                call_command("migrate", interactive=False, verbosity=0)
             administration.grant(reset=False)
         except (OperationalError, PostgresError) as error:
-            raise CommandError(explain_unreachable(error) or str(error)) from None
+            raise CommandError(reachability.explain_unreachable(error) or str(error)) from None
 
     def _welcome(self, url: str, complaints: Iterable[str]) -> None:
         administrator, is_new = accounts.ensure_administrator()
