@@ -11,31 +11,15 @@ from typing import TYPE_CHECKING, Any
 import django
 
 if TYPE_CHECKING or django.VERSION < (6,):
-    from django_tasks import (
-        TaskContext,
-        TaskResult,
-        TaskResultStatus,
-        default_task_backend,
-        exceptions,
-        task,
-        task_backends,
-    )
+    from django_tasks import default_task_backend, exceptions, task, task_backends
     from django_tasks.backends.base import BaseTaskBackend
-    from django_tasks.base import Task, TaskError
+    from django_tasks.base import Task, TaskContext, TaskError, TaskResult, TaskResultStatus
     from django_tasks.signals import task_enqueued, task_finished, task_started
     from django_tasks.utils import normalize_json
 else:
-    from django.tasks import (
-        TaskContext,
-        TaskResult,
-        TaskResultStatus,
-        default_task_backend,
-        exceptions,
-        task,
-        task_backends,
-    )
+    from django.tasks import default_task_backend, exceptions, task, task_backends
     from django.tasks.backends.base import BaseTaskBackend
-    from django.tasks.base import Task, TaskError
+    from django.tasks.base import Task, TaskContext, TaskError, TaskResult, TaskResultStatus
     from django.tasks.signals import task_enqueued, task_finished, task_started
     from django.utils.json import normalize_json
 

@@ -21,7 +21,7 @@ _shown = partial(live_query, audiences=(OPERATOR,), may_see=for_holders(VIEW))
 @_shown("scheduled-functions", topics=lambda **_: ["scheduled"], at_most_every_s=1.0)
 def functions(*, status: str = "", function: str = "", cron: str = "", before: int = 0) -> Mapping[str, Any]:
     """A page of scheduled functions, newest first; `before` is an id, 0 for the newest."""
-    rows = list(pages.functions(status=status, function=function, cron=cron, before=before or None)[: ROWS + 1])
+    rows = list(pages.functions(status=status, function=function, cron=cron, before=before)[: ROWS + 1])
     filters = {"status": status, "function": function, "cron": cron}
     older = rows[ROWS - 1].pk if len(rows) > ROWS else None
     return {"functions": rows[:ROWS], **neighbours(filters, before=before, older=older)}
@@ -33,11 +33,9 @@ def function(*, function_id: int) -> Mapping[str, Any] | None:
     if row is None:
         return None
     return {
-        "function": row,
-        "queued": pages.queued(function_id),
-        "next_try": retry_of(function_id),
+        "function": row, "queued": pages.queued(function_id), "next_try": retry_of(function_id),
         "children": pages.descendants(function_id),
-    }
+    }  # fmt: skip
 
 
 @_shown(
@@ -54,10 +52,9 @@ def crons() -> Mapping[str, Any]:
     rows: list[Any] = list(pages.crons())  # with what it adds
     internal = [row for row in rows if operations.is_internal(row)]
     return {
-        "own": [row for row in rows if row not in internal],
-        "internal": internal,
+        "own": [row for row in rows if row not in internal], "internal": internal,
         "unwell": sum(row.outcome in _UNWELL for row in internal),
-    }
+    }  # fmt: skip
 
 
 @_shown("scheduling-cron", topics=lambda name: [f"cron:{name}", "scheduled"], at_most_every_s=1.0)

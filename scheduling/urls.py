@@ -5,24 +5,13 @@ from scheduling import views
 
 app_name = "scheduling"
 
-
-class FunctionId(IntConverter):
-    """The id of a scheduled function. What bigint cannot hold matches nothing: 404, as for any unknown one."""
-
-    regex = "[0-9]{1,18}"
-
-
-class CronName(StringConverter):
-    regex = "[^/\0]+"  # no text of PostgreSQL's has a NUL
-
-
-class CronAction(StringConverter):
-    regex = "pause|resume|run|reset|remove"
-
-
-register_converter(FunctionId, "functionid")
-register_converter(CronName, "cronname")
-register_converter(CronAction, "cronaction")
+# What bigint cannot hold matches nothing: 404, as for any unknown function. No text of PostgreSQL's has a NUL.
+for name, kind, regex in (
+    ("functionid", IntConverter, "[0-9]{1,18}"),
+    ("cronname", StringConverter, "[^/\0]+"),
+    ("cronaction", StringConverter, "pause|resume|run|reset|remove"),
+):
+    register_converter(type(name, (kind,), {"regex": regex}), name)
 
 urlpatterns = [
     path("functions/", views.functions, name="functions"),

@@ -33,12 +33,8 @@ def due(kinds: Iterable[Kind | str]) -> None:
 
 def changed(ids: Iterable[int], *, crons: Iterable[str] = ()) -> None:
     """What these functions and crons show is stale."""
-    live.touch(
-        "scheduled",
-        *(f"scheduled:{pk}" for pk in ids),
-        *(f"cron:{name}" for name in crons),
-        *(["crons"] if crons else []),
-    )
+    shown = [*(f"scheduled:{pk}" for pk in ids), *(f"cron:{name}" for name in crons)]
+    live.touch("scheduled", *shown, *(["crons"] if crons else []))
 
 
 def over(function_id: int, *, task_backend: str | None, raised: BaseException | None = None) -> None:

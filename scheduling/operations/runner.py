@@ -59,10 +59,10 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
 
     Its effects and its `success` commit together. Collisions are retried in place; after ten it waits a little in the
     queue, longer each time, and after SCHEDULING["MOST_COLLISIONS"] it is failed. It also waits after an error that is
-    the server's own (its disk is full), and for an hour where this code has no such function, or one that takes other
-    arguments: a cluster of another version may have it. Any other error rolls everything back and is recorded by a transaction of its
-    own. If its connection is lost nothing is recorded, since it may have committed: its row is in the queue if not. In
-    the function itself that is counted as a death of its process is, unless the server shut down.
+    the server's own (its disk is full), and for an hour where this code has no such function, or one of other
+    parameters: a cluster of another version may have it. Any other error rolls everything back and is recorded by a
+    transaction of its own. If its connection is lost nothing is recorded, since it may have committed: its row is in
+    the queue if not. In the function itself that is counted as a death of its process is, unless the server shut down.
     """
     if _is_gone(dispatch):
         return False
@@ -268,12 +268,10 @@ def _put_aside(dispatch: Dispatch) -> bool:
     try:
         if row is not None and row.task_backend is None:
             registry.find(row.function).signature.bind(**json.loads(row.stored_args))  # type: ignore[attr-defined]
-    except (UnknownFunction, TypeError) as error:
-        if not isinstance(error, BrokenFunction):
+    except (UnknownFunction, TypeError, ValueError) as error:
+        if not isinstance(error, BrokenFunction | ValueError):  # nor what cannot be read, as its run will say
             log.warning("Function #%s is not of this version: it waits for a cluster that has it", dispatch.id)
             return functions.postpone(dispatch, delay_s=ASIDE_S, patience_s=PATIENCE_S)
-    except ValueError:  # what cannot be read, as its run will say
-        pass
     return False
 
 

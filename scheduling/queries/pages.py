@@ -16,13 +16,11 @@ MOST_LIVING = 5_000  # among so many that wait or run a page may choose
 
 
 def functions(
-    *, status: str = "", function: str = "", cron: str = "", before: int | None = None
+    *, status: str = "", function: str = "", cron: str = "", before: int = 0
 ) -> "QuerySet[ScheduledFunction]":
     """Scheduled functions, newest first, without the columns that only their own page shows."""
-    filters = {"status": status, "function": function, "cron_id": cron}
+    filters = {"status": status, "function": function, "cron_id": cron, "pk__lt": before}
     rows = ScheduledFunction.objects.filter(**{column: value for column, value in filters.items() if value})
-    if before is not None:
-        rows = rows.filter(pk__lt=before)
     return rows.defer("args", "result", "traceback", "error").order_by("-pk")
 
 

@@ -246,7 +246,7 @@ class TestTheCommand:
     def test_says_so_and_writes_nothing_where_the_database_is_of_a_later_version(
         self, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        with pytest.raises(CommandError, match="jobs.9999_later"):
+        with pytest.raises(CommandError, match=r"jobs\.9999_later"):
             call_command("migrate", interactive=False, verbosity=0)
         assert not Cron.objects.filter(retired_at__isnull=False).exists()
         assert ["9999_later" in one.remedy for one in database_health.migrations()] == [True]

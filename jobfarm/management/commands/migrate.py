@@ -13,7 +13,8 @@ from postgres.errors import LockedOut
 
 class Command(migrate.Command):
     """Migrations come one after the other, however many machines begin at once, and none waits for a lock so long that
-    those behind it feel it (docs/adr/0034). A database of a later version is left as it is. Groups of operators that nobody changed get the rights that are new."""
+    those behind it feel it (docs/adr/0034). The database of a later version is left alone. Groups of operators that
+    nobody changed get the rights that are new."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)

@@ -33,7 +33,6 @@ class Command(BaseCommand):
         parser.add_argument("--workers", type=int, default=settings.SCHEDULING["WORKERS"])
         parser.add_argument("--queue", action="append", dest="queues", help="only this queue; may be repeated")
         parser.add_argument("--once", action="store_true", help="run what is due now, in this process, and end")
-
         parser.add_argument("--metrics", type=numbers.address, metavar="[HOST:]PORT", help=METRICS_HELP)
 
     def handle(
@@ -45,14 +44,10 @@ class Command(BaseCommand):
         keep_connections(kind)
         try:
             if once:
-                self._run_once(kind, queues)
+                operations.fire_due()
+                self.stdout.write(f"{clusters.run_due(kinds=[kind], queues=queues)} run")
             else:
                 operations.sync_crons()
                 Supervisor(kind=kind, queues=queues, workers=workers, metrics=metrics).run()
         finally:
             embedded.release()
-
-    def _run_once(self, kind: Kind, queues: list[str] | None) -> None:
-        operations.fire_due()
-        count = clusters.run_due(kinds=[kind], queues=queues)
-        self.stdout.write(f"{count} run")

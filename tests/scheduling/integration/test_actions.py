@@ -152,32 +152,6 @@ class TestWhatIsLate:
         assert scheduling.cancel(waiting).verdict == "canceled_before_start"
 
 
-@pytest.mark.parametrize("changes", [{"function": "shop.tasks.gone"}, {"args": {"name": "x", "word": "x", "by": 1}}])
-@pytest.mark.parametrize("function", [sample.say, sample.make_group])
-class TestAFunctionOfAnotherVersion:
-    """What new code has scheduled and a cluster of the version before is given, and the other way round."""
-
-    @pytest.fixture
-    def row(self, function: Any, changes: dict[str, Any]) -> ScheduledFunction:
-        args = {"word": "x"} if function is sample.say else {"name": "x"}
-        made: ScheduledFunction = scheduling.run_after(0, function, **args)
-        ScheduledFunction.objects.filter(pk=made.pk).update(**changes)
-        return made
-
-    def test_waits_untouched_for_a_cluster_that_has_it(self, row: ScheduledFunction) -> None:
-        assert [scheduling.run_due(), scheduling.run_due(), stored(row).status] == [0, 0, "pending"]
-        assert Due.objects.get().next_at > clock.now()
-        ScheduledFunction.objects.update(function=row.function, args=row.args)
-        Due.objects.update(next_at=clock.now())
-        assert [scheduling.run_due(), stored(row).status] == [1, "success"]
-
-    def test_fails_when_none_has_come_within_an_hour(self, row: ScheduledFunction, changes: dict[str, Any]) -> None:
-        Due.objects.update(run_at=clock.now() - timedelta(hours=2))
-        scheduling.run_due()
-        error = "scheduling.errors.UnknownFunction" if "function" in changes else "builtins.TypeError"
-        assert (stored(row).status, stored(row).error_class) == ("failed", error)
-
-
 class TestRunningWhatIsDue:
     def test_is_refused_inside_a_transaction(self) -> None:
         with transaction.atomic(), pytest.raises(NestedTransaction):
