@@ -158,7 +158,6 @@ class TaskAdmin(administration.ReadOnly):
     fields = list_display
 
     def get_queryset(self, request: HttpRequest) -> "QuerySet[Any]":
-        """Without what would be unpickled, and may need code that is gone."""
         rows: QuerySet[Any] = super().get_queryset(request)
         return rows.defer("args", "kwargs", "result", "hook")
 
@@ -171,13 +170,9 @@ class ScheduleAdmin(administration.ReadOnly):
     fields = ["name", "func", "args", "kwargs", ("schedule_type", "minutes", "cron"), ("repeats", "next_run"), "task"]
 
 
-def _tidy() -> None:
-    """Give django-q2's tables pages like all others. Its queue has none: what waits there is unpickled to be shown."""
-    pages = {django_q2.Success: TaskAdmin, django_q2.Failure: TaskAdmin, django_q2.Schedule: ScheduleAdmin}
-    for table, page in pages.items():
-        if admin.site.is_registered(table):
-            admin.site.unregister(table)
-        admin.site.register(table, page)
-
-
-_tidy()
+# django-q2's tables get pages like all others. Its queue has none: what waits there is unpickled to be shown.
+_PAGES: Final = {django_q2.Success: TaskAdmin, django_q2.Failure: TaskAdmin, django_q2.Schedule: ScheduleAdmin}
+for _table, _page in _PAGES.items():
+    if admin.site.is_registered(_table):
+        admin.site.unregister(_table)
+    admin.site.register(_table, _page)

@@ -13,7 +13,6 @@ from scheduling.queries.functions import retry_of
 OPERATOR = "operator"
 VIEW = "scheduling.view_scheduledfunction"
 ROWS = 50
-NEXT = 10
 _UNWELL = frozenset({"failed", "unknown"})
 _shown = partial(live_query, audiences=(OPERATOR,), may_see=for_holders(VIEW))
 
@@ -62,7 +61,7 @@ def cron(*, name: str) -> Mapping[str, Any] | None:
     row = pages.cron(name)
     if row is None:
         return None
-    return {"cron": row, "upcoming": operations.upcoming(row, count=NEXT), "firings": pages.functions(cron=name)[:20]}
+    return {"cron": row, "upcoming": operations.upcoming(row), "firings": pages.functions(cron=name)[:20]}
 
 
 @_shown("scheduling-clusters", topics=lambda: ["scheduled"], at_most_every_s=2.0)

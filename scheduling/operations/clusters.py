@@ -34,7 +34,6 @@ _UNTIMED_S = 3600.0
 MOST_COLLIDING = 20
 CRON_LATE = timedelta(minutes=1)  # a cluster that lives fires within seconds
 MOST_CRONS = 20
-SEEN_WITHIN = timedelta(seconds=10)
 
 
 def begin(cluster_id: UUID, *, role: str) -> None:
@@ -151,7 +150,7 @@ class Health:
 
 def living() -> tuple[Cluster, ...]:
     """Return the clusters heard of within ten seconds."""
-    return tuple(functions.living_clusters(within=SEEN_WITHIN))
+    return tuple(functions.living_clusters())
 
 
 def health() -> Health:

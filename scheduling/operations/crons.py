@@ -288,7 +288,7 @@ def _is_at_work(row: Cron) -> bool:
 
 
 def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime) -> NewFunction:
-    """A firing of a function that this process does not know is an action that will fail and say so."""
+    """A firing of a function that this process does not know is an action, which waits for who does."""
     columns: dict[str, Any] = {"function": function, "args": json.dumps(args), "cron": name, "fire_at": fire_at}
     try:
         registered = registry.find(function)

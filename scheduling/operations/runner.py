@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import psycopg
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, transaction
+from django.utils.module_loading import import_string
 
 from core.backoff import Backoff
 from observing import numbers as counts
@@ -24,7 +25,7 @@ from scheduling.errors import ActionTimedOut, BrokenFunction, KeepsColliding, Ki
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.endings import time_limit
-from scheduling.operations.functions import POLL_S, insert, like
+from scheduling.operations.functions import POLL_S, insert, like, run_after
 from scheduling.queries import functions, pages
 from scheduling.queries.functions import Dispatch, Ending, Holder
 from scheduling.registry import Call
@@ -322,7 +323,13 @@ def _run(call: Call) -> Any:
     if call.task_backend is not None:
         assert registry.interfaces.tasks is not None, "django_tasks is not installed"
         return registry.interfaces.tasks.run(call)
-    return registry.find(call.function).call(**call.args)
+    declared = registry.find(call.function)
+    if declared.kind is call.kind:
+        return declared.call(**call.args)
+    if call.kind is Kind.ACTION:  # as another version declared it, or fired its cron without knowing it
+        return import_string(declared.name)(**call.args)  # so it is a transaction of its own
+    run_after(0, declared.name, **call.args)
+    return None
 
 
 def _result(call: Call, value: Any) -> str | None:

@@ -253,7 +253,7 @@ def report(cluster_id: UUID, report: Report) -> datetime | None:
     return rows[0].last_seen_at if rows else None
 
 
-def living_clusters(*, within: timedelta) -> list[Cluster]:
+def living_clusters(*, within: timedelta = timedelta(seconds=10)) -> list[Cluster]:
     return list(_living(within).order_by("role", "started_at"))
 
 

@@ -4,9 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 
 from postgres import clock
 from scheduling import operations as scheduling
+from scheduling.domain.calls import Kind
 from scheduling.models import Due, ScheduledFunction
 from tests.scheduling.integration import sample
 
@@ -39,3 +41,20 @@ class TestAFunctionOfAnotherVersion:
         scheduling.run_due()
         error = "scheduling.errors.UnknownFunction" if "function" in changes else "builtins.TypeError"
         assert (stored(row).status, stored(row).error_class) == ("failed", error)
+
+
+class TestAFunctionThatIsOfTheOtherKindNow:
+    """Or whose cron was fired by a cluster that does not know it: as an action."""
+
+    def test_is_a_transaction_of_an_action(self) -> None:
+        row = scheduling.run_after(0, sample.say, word="x")
+        ScheduledFunction.objects.update(function=f"{sample.__name__}.make_group", args={"name": "x"})
+        assert (scheduling.run_due(), stored(row).status, stored(row).error) == (1, "success", None)
+        assert Group.objects.get().name == "x"
+
+    def test_is_scheduled_as_an_action_by_the_mutation_that_it_was(self) -> None:
+        row = scheduling.run_after(0, sample.make_group, name="x")
+        ScheduledFunction.objects.update(function=f"{sample.__name__}.say", args={"word": "x"})
+        assert (scheduling.run_due(kinds=[Kind.MUTATION]), stored(row).status) == (1, "success")
+        child = ScheduledFunction.objects.get(parent=row)
+        assert (child.kind, child.status, scheduling.run_due(), stored(child).result) == ("action", "pending", 1, "x")
