@@ -30,10 +30,13 @@ def _status() -> str | int | None:
     if sys.argv[1:] == ["--version"]:
         print(f"jobfarm {__version__}")
         return None
-    if sys.argv[1:] and sys.argv[1] in _OF_CLIENTS:  # to any farm: no Django, no database
+    words = sys.argv[1:]
+    if words[:1] == ["help"] and words[1:] and words[1] in _OF_CLIENTS:
+        words = [words[1], "--help"]
+    if words and words[0] in _OF_CLIENTS:  # to any farm: no Django, no database
         from jobfarm_client import command_line as client  # noqa: PLC0415 (httpx, which no other command needs)
 
-        return client.main(sys.argv[1:])
+        return client.main(words)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
     gc.disable()  # half a million objects are made and none is garbage: 0.3 of the start's 2 s (docs/adr/0037)
     try:
@@ -42,7 +45,10 @@ def _status() -> str | int | None:
         return _WITHOUT_SERVER
     from jobfarm import command_line  # noqa: PLC0415 (settings must be named first)
 
-    return command_line.run([MANAGE, *sys.argv[1:]])
+    failure = command_line.run([MANAGE, *words])
+    if not failure and words in ([], ["help"], ["-h"], ["--help"]):
+        print("\n[jobfarm_client]", *_OF_CLIENTS, sep="\n    ")
+    return failure
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pytest_django import DjangoDbBlocker
 
 from jobfarm import command_line
+from jobfarm_client.command_line import VERBS
 from postgres import connections, embedded
 from tests import forkserver
 from tests.operations.databases import empty_database
@@ -92,6 +93,12 @@ class TestWithoutAFarm:
     @pytest.mark.parametrize("command", ["help", "check", "version", "web --help"])
     def test_what_needs_none_goes_on(self, command: str, tmp_path: Path) -> None:
         assert manage(command, folder=tmp_path, JOBFARM_DATA=str(tmp_path)).returncode == 0
+
+    def test_the_help_has_the_commands_of_clients_too(self, tmp_path: Path) -> None:
+        listed = manage("help", folder=tmp_path, JOBFARM_DATA=str(tmp_path))
+        assert [verb for verb in VERBS if f"\n    {verb}\n" not in listed.stdout] == []
+        one = manage("help submit", folder=tmp_path, JOBFARM_DATA=str(tmp_path))
+        assert one.stdout.startswith("usage: jobfarm submit"), one.stderr
 
     def test_only_these_make_one(self) -> None:
         """docs/settings.md names them."""
