@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     add("tail", "Print what a job writes, until it has ended.")("job", type=int)
     add("cancel", "Cancel jobs and print what that came to.")("jobs", type=int, nargs="+", metavar="job")
     _add_signal(add("signal", "Send a job a signal that it waits for, or will."))
-    _add_bulk(add("bulk", "Do something to all jobs that match: count them, and with --up-to do it."))
+    _add_bulk(add("bulk", "Act on all jobs that match: count them, and with --up-to do it."))
     return parser
 
 
@@ -88,8 +88,12 @@ def _add_signal(add: Callable[..., Any]) -> None:
 def _add_bulk(add: Callable[..., Any]) -> None:
     add("action", choices=[*_BULKS, *_STEPS], help="for jobs; or, of a bulk action by its id, what to do with it")
     add("value", nargs="?", help="the new queue or priority; of show, begin, stop and undo the id")
-    for name in ("status", "kind", "queue", "owner", "group", "worker", "tag", "due", "age", "text"):
-        add(f"--{name}", help=f"of jobs with this {name}" if name != "tag" else "of jobs with all of these: a,b")
+    for name in ("status", "kind", "queue", "owner", "group", "worker"):
+        add(f"--{name}", help=f"of jobs with this {name}")
+    add("--tag", help="of jobs with all of these: a,b")
+    add("--due", help="of pending jobs: now or later")
+    add("--age", help="of jobs of the last hour, day, week or month")
+    add("--text", help="of jobs with this text, as the list of jobs finds it")
     add("--up-to", type=int, metavar="N", help="begin if no more than N match; else only count")
     add("--idempotency-key", metavar="KEY", help="a repeat with this key within 24 hours makes no second one")
 
@@ -101,8 +105,7 @@ def _add_submit(add: Callable[..., Any]) -> None:
     add("--priority", type=int, metavar="N")
     add("--run-at", type=datetime.fromisoformat, metavar="TIME", help="not before, as 2030-01-31T12:00:00Z")
     add("--unique-key", metavar="KEY", help="refused while a job of yours of this kind and key has not ended")
-    conflicts = ["refuse", "replace", "after"]
-    add("--on-conflict", choices=conflicts, help="while that has not ended: replace it or run after it")
+    add("--on-conflict", choices=["refuse", "replace", "after"], help="instead: replace that job, or run after it")
     add("--debounce", metavar="QUIET/AT_MOST", help="after it, once so many seconds were quiet, as 10/120")
     add("--concurrency-key", metavar="KEY", help="so many jobs with it run at a time as its kind or queue says")
     add("--require", action="append", metavar="CONDITION", help="on its worker's labels, as vram>=16; may be repeated")
@@ -192,10 +195,12 @@ def _show(farm: Client, job_id: int, options: argparse.Namespace) -> int:
 
 
 def _tail(farm: Client, options: argparse.Namespace) -> int:
+    how = ""
     for event in farm.events(options.job):
+        how = str(event.data["status"]) if event.name == "end" else how
         if event.name == "output":
             print(_text(event.data), flush=True) if options.json else print(event.text, end="", flush=True)
-    return 0 if event.data["status"] == "success" else 1  # the last one says it
+    return 0 if how == "success" else 1
 
 
 def _cancel(farm: Client, options: argparse.Namespace) -> int:

@@ -38,7 +38,7 @@ class Command(BaseCommand):
 
     help = (
         "Start the whole farm: web, janitor, a cluster for mutations, one for actions and, with --with-worker, one "
-        "worker for the kinds chat and image, and for those of the examples."
+        "worker for the kinds chat and image, calls of /v1, and the examples."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -110,11 +110,9 @@ class Command(BaseCommand):
         if is_new:
             for example in examples.installed():
                 example.set_up(administrator)
-        self._print(f"\njobfarm is starting at {url}")
-        for complaint in filter(None, complaints):
-            self._print(complaint)
-        self._print(self._way_in(administrator, url))
-        self._print("Ctrl-C stops all of it.\n")
+        way_in = self._way_in(administrator, url)
+        lines = [f"\njobfarm is starting at {url}", *complaints, way_in, "Ctrl-C stops all of it.\n"]
+        self._print("\n".join(filter(None, lines)))
 
     def _way_in(self, administrator: User, url: str) -> str:
         """A link for who sits at the terminal. What is no terminal is kept (a journal, a file, a collector of logs),

@@ -1,12 +1,13 @@
 from argparse import ArgumentParser
 
+from core.commands import MANAGE
 from jobfarm.management.commands import farm
 
 
 class Command(farm.Command):
     """`farm --with-worker`."""
 
-    help = f"{farm.Command.help} It starts a worker too, which `farm` does not."
+    help = f"As `{MANAGE} farm --with-worker`. {farm.Command.help}"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
