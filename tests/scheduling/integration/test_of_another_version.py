@@ -36,6 +36,13 @@ class TestAFunctionOfAnotherVersion:
         Due.objects.update(next_at=clock.now())
         assert [scheduling.run_due(), stored(row).status] == [1, "success"]
 
+    def test_is_looked_at_the_less_often_the_longer_it_has_waited(self, row: ScheduledFunction) -> None:
+        for minutes, least_s in ((0, 9), (4, 115), (40, 295)):
+            Due.objects.update(run_at=clock.now() - timedelta(minutes=minutes), next_at=clock.now())
+            assert scheduling.run_due() == 0
+            waits_s = (Due.objects.get().next_at - clock.now()).total_seconds()
+            assert least_s < waits_s <= 300, minutes
+
     def test_fails_when_none_has_come_within_an_hour(self, row: ScheduledFunction, changes: dict[str, Any]) -> None:
         Due.objects.update(run_at=clock.now() - timedelta(hours=2))
         scheduling.run_due()
