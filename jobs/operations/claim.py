@@ -19,7 +19,7 @@ from jobs.domain.states import Status
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
 from jobs.operations import handed_out, hooks, idempotency, lanes
-from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in
+from jobs.operations.finish import Finished, Successes, answered, are_successes, hand_in
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import fleet, keys, moves
@@ -28,6 +28,9 @@ from observing import numbers
 from postgres import transactions
 
 MOST = 1000  # jobs in one claim
+# What became of each that was handed in, the jobs that come with that, and how many were left out of these; None: none
+# of them was claimed by this call.
+_Both = tuple[list[Status | Refusal], list[ClaimedJob], int | None]
 
 
 class _SomeLost(Exception):
@@ -92,14 +95,14 @@ def finish_and_claim(
     if limit and finished and is_plain and worker.drained_at is None:
         with contextlib.suppress(_SomeLost):
             both = _together(worker, finished, limit=most, request=request)
-    handed_in, taken, discarded = both or _in_turn(
+    answers, taken, discarded = both or _in_turn(
         worker, finished, limit=most, unless_lost=unless_lost, request=request
     )
-    if not handed_in.is_repeat:
+    if discarded is not None:
         _count(taken)
     if discarded and not taken:
         taken = claim(worker, limit=limit)
-    return handed_in.answers, taken
+    return answers, taken
 
 
 def note_polled(worker: Worker, queues: Sequence[str] | None) -> None:
@@ -222,7 +225,7 @@ def _once(queues: Sequence[str]) -> list[str]:
 @transactions.retried
 def _together(
     worker: Worker, finished: Sequence[Finished], *, limit: int, request: UUID
-) -> tuple[HandedIn, list[ClaimedJob], int]:
+) -> _Both:
     """Both in one round trip, as if no lease were lost. Raises _SomeLost if one is: then nothing has happened."""
     successes = Successes.of(finished)
     moved, rows = moves.succeed_and_claim(
@@ -231,20 +234,23 @@ def _together(
     )  # fmt: skip
     if len(moved) < len(successes.leases):
         raise _SomeLost
-    handed_in = answered(worker, finished, successes.announce(moved))
-    return handed_in, *_claim_once(worker, limit=limit, request=request, rows=rows)
+    answers = answered(worker, finished, successes.announce(moved)).answers
+    return answers, *_claim_once(worker, limit=limit, request=request, rows=rows)
 
 
 @transactions.retried
 def _in_turn(
     worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID
-) -> tuple[HandedIn, list[ClaimedJob], int]:
+) -> _Both:
     handed_in = hand_in(worker, finished)
-    if not limit or (unless_lost and any(isinstance(answer, Refusal) for answer in handed_in.answers)):
-        return handed_in, [], 0
-    if handed_in.is_repeat:
-        return handed_in, _claimed_before(worker, request), 0
-    return handed_in, *_claim_once(worker, limit=limit, request=request)
+    answers = handed_in.answers
+    if not limit or (unless_lost and any(isinstance(answer, Refusal) for answer in answers)):
+        return answers, [], None
+    if not handed_in.is_new:  # where all were refused, the call may be a repeat, or not
+        before = _claimed_before(worker, request)
+        if before or not all(isinstance(answer, Refusal) for answer in answers):
+            return answers, before, None
+    return answers, *_claim_once(worker, limit=limit, request=request)
 
 
 def _is_known(worker: Worker, names: Sequence[str]) -> bool:

@@ -45,11 +45,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedIn:
-    """Each job's new status in order, or as a value why it was not taken. `is_repeat`: all that was taken was taken
-    before."""
+    """Each job's new status in order, or as a value why it was not taken. `is_new`: something was taken just now."""
 
     answers: list[Status | Refusal]
-    is_repeat: bool
+    is_new: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +98,8 @@ def answered(worker: Worker, finished: Sequence[Finished], decided: Mapping[int,
     remaining = [index for index in range(len(finished)) if index not in decided]
     past = idempotency.finished_before(worker, [_key(finished[index]) for index in remaining]) if remaining else []
     answers = dict(decided) | dict(zip(remaining, past, strict=True))
-    has_ended = any(isinstance(answer, Status) for answer in decided.values())
-    is_repeat = not has_ended and any(isinstance(answer, Status) for answer in past)
-    return HandedIn(answers=[answers[index] for index in range(len(finished))], is_repeat=is_repeat)
+    is_new = any(isinstance(answer, Status) for answer in decided.values())
+    return HandedIn(answers=[answers[index] for index in range(len(finished))], is_new=is_new)
 
 
 @transactions.retried

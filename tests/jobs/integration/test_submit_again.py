@@ -99,6 +99,19 @@ class TestAFinishAgain:
         assert _leases(_swap(me, *taken, limit=2, name="n-1")[1]) == _leases(more)
         assert _swap(me, *taken, limit=2, name="n-2") == (statuses, [])
 
+    def test_whose_leases_were_all_lost_gets_the_same_jobs(self) -> None:
+        farm.kind()
+        farm.submit(6)
+        me = farm.worker()
+        lost = operations.claim(me, limit=2)
+        for job in lost:
+            operations.cancel(job.id, by=None)
+        for name in (None, "n-1"):
+            _, taken = _swap(me, *lost, limit=2, name=name)
+            assert len(taken) == 2
+            assert _leases(_swap(me, *lost, limit=2, name=name)[1]) == _leases(taken)
+        assert Job.objects.running().count() == 4
+
     @pytest.mark.parametrize("retryable", [True, False])
     def test_of_a_failure_gets_the_answer_of_then(self, *, retryable: bool) -> None:
         farm.kind()
