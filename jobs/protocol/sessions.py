@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -208,22 +209,31 @@ def queues(call: Call) -> Sequence[str] | None:
 
 
 def note(leases: Leases, call: Call, answer: BaseModel | None) -> None:
-    """Keep `leases` up to date after a call; `answer` None: its lease was lost."""
+    """Keep `leases` up to date after a call; `answer` None: its lease was lost. Of an old lease of a job that the worker
+    has got anew no answer says anything about the new one."""
     if call.job_id is not None and isinstance(call.body, Leased):
         if answer is None or isinstance(answer, Ended | answers.Released):
-            leases.pop(call.job_id, None)
-        else:
+            _drop(leases, call.job_id, call.body)
+        elif (held := leases.get(call.job_id)) is None or held.fence < call.body.parsed.fence:
             leases[call.job_id] = call.body.parsed
-    for job_id in _left(answer):
-        leases.pop(job_id, None)
+    for named in _left(call.body, answer):
+        _drop(leases, named.id, named)
     for job in () if answer is None else claimed(answer):
         leases[job.id] = job.lease
 
 
-def _left(answer: BaseModel | None) -> Sequence[int]:
-    """The jobs that left the worker by a call that names several."""
-    if isinstance(answer, EndedMany):
-        return [entry.id for entry in answer.finished if isinstance(entry, EndedOne)]
-    if isinstance(answer, answers.RenewedMany):
-        return [entry.id for entry in answer.jobs if isinstance(entry, answers.LostOne)]
-    return answer.unclaimed if isinstance(answer, answers.Unclaimed) else ()
+def _drop(leases: Leases, job_id: int, named: Leased) -> None:
+    if str(leases.get(job_id)) == named.lease:
+        del leases[job_id]
+
+
+def _left(body: BaseModel, answer: BaseModel | None) -> Sequence[Any]:
+    """Those of the jobs that a call names, each with its lease, that left the worker by it."""
+    match body, answer:
+        case FinishMany(finished=named), EndedMany(finished=entries):
+            return [one for one, entry in zip(named, entries, strict=True) if isinstance(entry, EndedOne)]
+        case verbs.Heartbeats(jobs=beats), answers.RenewedMany(jobs=renewed):
+            return [one for one, entry in zip(beats, renewed, strict=True) if isinstance(entry, answers.LostOne)]
+        case verbs.Unclaim(jobs=given), answers.Unclaimed(unclaimed=ids):
+            return [one for one in given if one.id in ids]
+    return ()

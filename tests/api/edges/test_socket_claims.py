@@ -203,3 +203,22 @@ class TestManyClaimsThatWait:
             [(left, socket)] = [(one, socket) for one, socket in answers.items() if not one.done()]
             socket.send(json.dumps({"type": "claim", "ref": 9}))
             assert left.result() == {"type": "claim", "ref": 1, "jobs": [], "drained": False}  # it waited until now
+
+
+def test_an_answer_about_an_old_lease_leaves_the_new_one_watched(socket: ClientConnection) -> None:
+    """A worker that got a job anew is told of its cancel, whatever it was answered about its lease before."""
+    failed: dict[str, Any] = {"outcome": "failed"}
+    calls: dict[str, dict[str, Any]] = {"heartbeat": {}, "output": {"seq": 0, "text": "x"}, "release": {}}
+    for verb, more in {**calls, "finish": failed, "heartbeat_many": {}, "finish_many": failed}.items():
+        job = operations.submit("chat", {})
+        [old] = ask(socket, type="claim")["jobs"]
+        entry = {"lease": old["lease"], **more}
+        many = {"jobs" if verb == "heartbeat_many" else "finished": [{"id": job.pk, **entry}]}
+        again = {"type": verb, **(many if verb.endswith("_many") else {"job": job.pk, **entry})}
+        ask(socket, **(again if more is failed else {"type": "release", "job": job.pk, "lease": old["lease"]}))
+        farm.pass_time(job, 3600)
+        [new] = ask(socket, type="claim")["jobs"]
+        assert (new["id"], new["fence"]) == (job.pk, 2)
+        ask(socket, **again)
+        operations.cancel(job.pk, by=None)
+        assert push(socket, "stop") == {"type": "stop", "job": job.pk, "fence": 2, "reason": "canceled"}, verb
