@@ -63,14 +63,17 @@ class Results:
     def hand_in(self, entry: Entry, *, alone: bool) -> None:
         self._places += entry.claimed.has_ceiling
         if alone:
-            self._alone += 1
-            self.tasks.start(self._deliver_alone(entry))
+            self._hand_in_alone(entry)
             return
         if not self._waiting:
             self._first_s = self._loop.time()
         self._waiting.append(entry)
         if self._timer is None or len(self._waiting) >= MOST:
             self._look()
+
+    def _hand_in_alone(self, entry: Entry) -> None:
+        self._alone += 1
+        self.tasks.start(self._deliver_alone(entry))
 
     def hurry(self) -> None:
         """Let what waits leave as soon as it can: nothing is left to do meanwhile."""
@@ -119,9 +122,10 @@ class Results:
             answer = await self._answer(batch)
             verdicts = protocol.verdicts(answer.get("finished"), len(batch))
         except Refused as error:
-            if len(batch) > 1:  # the farm will not take the whole: whose fault it is, it says of each
+            if len(batch) > 1:  # the farm will not take the whole: whose fault it is, it says of each, or much later
                 log.debug("%d results are handed in one by one: %s", len(batch), error)
-                await asyncio.gather(*(self._hand_in([entry]) for entry in batch))
+                for entry in batch:
+                    self._hand_in_alone(entry)
                 return
             verdicts = [error]
         except WorkerError as error:

@@ -157,6 +157,14 @@ class KeyIsFull(JobsError, code="key_full", http_status=409):
     """Of the concurrency key "{key}" of the kind {kind} at most {most} may live at a time, and {living} do."""
 
 
+class RowLocked(JobsError, code="unavailable", http_status=503):
+    """Another session keeps a row locked that this has to change: send it again. Nothing was changed."""
+
+
+class SomeLocked(RowLocked, code="some_locked", http_status=409):
+    """Another session keeps the row of one of these jobs locked: hand them in one by one. Nothing was changed."""
+
+
 class IdempotencyKeyReused(JobsError, code="idempotency_key_reused", http_status=422):
     """This Idempotency-Key came with another request within the last 24 hours: each request needs one of its own."""
 

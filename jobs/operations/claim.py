@@ -19,7 +19,7 @@ from jobs.domain.states import Status
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
 from jobs.operations import handed_out, hooks, idempotency, lanes
-from jobs.operations.finish import Finished, Successes, answered, are_successes, hand_in
+from jobs.operations.finish import Finished, Successes, answered, are_successes, hand_in, refusing_locked
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import fleet, keys, moves
@@ -95,9 +95,7 @@ def finish_and_claim(
     if limit and finished and is_plain and worker.drained_at is None:
         with contextlib.suppress(_SomeLost):
             both = _together(worker, finished, limit=most, request=request)
-    answers, taken, discarded = both or _in_turn(
-        worker, finished, limit=most, unless_lost=unless_lost, request=request
-    )
+    answers, taken, discarded = both or _in_turn(worker, finished, limit=most, unless_lost=unless_lost, request=request)
     if discarded is not None:
         _count(taken)
     if discarded and not taken:
@@ -223,9 +221,8 @@ def _once(queues: Sequence[str]) -> list[str]:
 
 
 @transactions.retried
-def _together(
-    worker: Worker, finished: Sequence[Finished], *, limit: int, request: UUID
-) -> _Both:
+@refusing_locked()
+def _together(worker: Worker, finished: Sequence[Finished], *, limit: int, request: UUID) -> _Both:
     """Both in one round trip, as if no lease were lost. Raises _SomeLost if one is: then nothing has happened."""
     successes = Successes.of(finished)
     moved, rows = moves.succeed_and_claim(
@@ -239,9 +236,8 @@ def _together(
 
 
 @transactions.retried
-def _in_turn(
-    worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID
-) -> _Both:
+@refusing_locked()
+def _in_turn(worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID) -> _Both:
     handed_in = hand_in(worker, finished)
     answers = handed_in.answers
     if not limit or (unless_lost and any(isinstance(answer, Refusal) for answer in answers)):

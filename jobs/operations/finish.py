@@ -1,7 +1,8 @@
 """How a run ends: the worker hands in results, gives a job back, or somebody cancels it."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import OperationalError
 
 from core import audit
 from core.refusal import CancelVerdict, Refusal, value_or_refusal
@@ -17,6 +19,7 @@ from jobs.domain import leases, outputs, payloads, states
 from jobs.domain.flows import AT_ONCE, Wait
 from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
+from jobs.errors import RowLocked
 from jobs.models import Job, Worker
 from jobs.operations import content, edges, events, hooks, idempotency, queues, waits
 from jobs.queries import bulks, flows, moves, reads
@@ -65,22 +68,37 @@ def checked_result(entry: Finished) -> Finished:
     return entry
 
 
+@contextmanager
+def refusing_locked() -> Iterator[None]:
+    """In the block, or the function, that `retried` is around, what somebody keeps locked for longer than it may wait
+    is refused: tried again and again, it would keep the worker's other jobs waiting."""
+    try:
+        yield
+    except OperationalError as error:
+        if transactions.collided(error) or not transactions.is_passing(error):
+            raise
+        raise RowLocked(retry_after=1) from None  # else it were a collision, which is tried again
+
+
 @transactions.retried
+@refusing_locked()
 def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | Refusal]:
     """Settle jobs that `worker` ran, all in one transaction: each one's new status in order, or as a value LeaseLost,
     or what keeps it from being suspended: NotAChild where it waits for others than its own. That one's lease holds on.
 
     A failure goes back to pending with backoff and jitter until its attempts are used up or it is not retryable.
     The same lease again is answered as the first time, whatever it hands in now. Raises InvalidJson or PayloadTooLarge
-    for a result that cannot be stored; then nothing is settled.
+    for a result that cannot be stored, RowLocked where another session has had a row locked for LOCKED_MS; then nothing
+    is settled.
     """
     return hand_in(worker, finished).answers
 
 
 def hand_in(worker: Worker, finished: Sequence[Finished]) -> HandedIn:
-    """`finish`, in the caller's transaction."""
+    """`finish`, in the caller's transaction, which the errors of locks leave as they are."""
     if not are_successes(finished):
-        return answered(worker, finished, _settle_held(worker, finished))
+        with transactions.waiting_at_most(moves.LOCKED_MS):
+            return answered(worker, finished, _settle_held(worker, finished))
     successes = Successes.of(finished)
     moved = moves.succeed(worker, successes.leases, results=successes.results, runs=successes.runs)
     return answered(worker, finished, successes.announce(moved))

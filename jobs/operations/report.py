@@ -25,6 +25,7 @@ from jobs.errors import InvalidValue, LeaseLost, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.operations import hooks, idempotency, quotas
 from jobs.queries import moves, reports
+from jobs.queries.moves import LOCKED_MS
 from postgres import connections, transactions
 from postgres.by_loop import NoAnswer
 from scheduling.operations import is_away
@@ -32,7 +33,6 @@ from scheduling.operations import is_away
 OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
 DETAIL_CHARACTERS = 200
 CHECKPOINT_BYTES = 64_000
-LOCKED_MS = 500  # most rows are locked for milliseconds: a report is not lost to that
 Held = tuple[int, Lease]
 
 

@@ -23,7 +23,7 @@ from jobs.domain import kinds, presence
 from jobs.domain.presence import Part
 from jobs.domain.quotas import Quota
 from jobs.domain.workers import Facts
-from jobs.errors import InvalidKey, InvalidValue
+from jobs.errors import InvalidKey, InvalidValue, RowLocked
 from jobs.models import Worker
 from jobs.operations import labels, lanes, quotas
 from jobs.operations.queues import ANY_QUEUE
@@ -239,8 +239,8 @@ def rechecked(call: Callable[Concatenate[Worker, P], T]) -> Callable[Concatenate
     def checked(worker: Worker, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return call(worker, *args, **kwargs)
-        except (Outdated, Refusal):
-            if worker.version is None:
+        except (Outdated, Refusal) as error:
+            if worker.version is None or isinstance(error, RowLocked):
                 raise
         worker.become(_by_hash(worker.key_hash))
         return call(worker, *args, **kwargs)

@@ -16,7 +16,7 @@ from jobs.domain.flows import AT_ONCE, LONGEST_KEY, LONGEST_NAME, LONGEST_S, MOS
 from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
-from jobs.errors import InvalidJson, PayloadTooLarge
+from jobs.errors import InvalidJson, PayloadTooLarge, RowLocked, SomeLocked
 from jobs.models import Worker
 from jobs.protocol import answers
 from jobs.protocol.clients import NewWork
@@ -266,11 +266,16 @@ def finish_many(worker: Worker, body: FinishMany) -> answers.EndedMany:
     Ends several attempts in one transaction. The answer has an entry for each, in order: its new `status`, or `"error":
     "lease_lost"` with its `reason`. May be repeated as `finish` may. A result that cannot be stored is refused alone:
     `"error": "invalid_json"` or `"too_large"` with why, and its lease holds on; so is a wait for jobs that it has not
-    submitted (`"not_a_child"`).
+    submitted (`"not_a_child"`). 409 `some_locked`: another session keeps the row of one of them locked, and nothing was
+    handed in; hand them in one by one, and that one again (503) until it is taken.
     """
     read = [refusal.value_or_refusal(_finished, worker, ending.id, ending) for ending in body.finished]
     try:
         ended, jobs = _hand_in(worker, body, read)
+    except RowLocked:
+        if len(read) > 1:
+            raise SomeLocked from None
+        raise
     except (InvalidJson, PayloadTooLarge):  # nothing is handed in yet
         read = [
             one if isinstance(one, Refusal) else refusal.value_or_refusal(operations.checked_result, one)

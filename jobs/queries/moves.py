@@ -24,6 +24,7 @@ from postgres import arrays, by_loop, statements
 Row = statements.Row
 ALL_LANES: Final = 10**9  # more than there are (sql/claim.sql)
 Run = tuple[int, Lease, float]  # a job, and for how many seconds it ran under this lease
+LOCKED_MS: Final = 500  # most rows are locked for milliseconds: what a worker says of its job is not lost to that
 CLAIMS: Final = 3  # of one call, whose statements each see what was committed before
 
 
@@ -95,7 +96,8 @@ def claim_call(
 
 def succeed_call(worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]) -> statements.Call:
     """What `succeed` runs, for `statements.together` and for EXPLAIN."""
-    return statements.load("jobs", "succeed"), _leases(worker, leases) | {"result": arrays.literal(results)}
+    more = {"result": arrays.literal(results), "wait": f"{LOCKED_MS}ms"}
+    return statements.load("jobs", "succeed"), _leases(worker, leases) | more
 
 
 def claimed_before(worker: Worker, request: UUID) -> list[Row]:
@@ -201,7 +203,10 @@ def note_runs(worker: Worker, runs: Sequence[Run]) -> None:
 def _note_runs(worker: Worker, runs: Sequence[Run]) -> list[statements.Call]:
     if not runs:
         return []
-    more = {"ran_s": [float(ran_s) for _, _, ran_s in runs], "confirm_s": settings.JOBFARM["HEARTBEAT_S"]}
+    more = {
+        "ran_s": [float(ran_s) for _, _, ran_s in runs], "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
+        "wait": f"{LOCKED_MS}ms",
+    }  # fmt: skip
     return [(statements.load("jobs", "note_runs"), _leases(worker, [run[:2] for run in runs]) | more)]
 
 

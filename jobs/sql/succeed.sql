@@ -6,12 +6,14 @@
 -- `next`, in one of the rows: what of flows may start now, as close_edges.sql has it, once all outcomes are written, which it
 -- reads; they are counted for that, since a join with them compares each with each. By a function that is called as a value:
 -- scanned as a table it cost an end of one job 15 us of 150, in a flow or not (docs/adr/0127).
+-- From here on the transaction waits for nobody's lock for longer than `wait`.
 -- Columns are named: those that no step needs were 8 % of an end of one job.
 -- `counted_in`: the queue whose ceiling has room now. `listens`: whether an endpoint of the outbox may ask for events.
 WITH held AS MATERIALIZED (
     SELECT live.*, lease.place, lease.result
     FROM (SELECT * FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(result)s::text[])
-              WITH ORDINALITY AS each (job_id, fence, secret, result, place) ORDER BY job_id) AS lease
+              WITH ORDINALITY AS each (job_id, fence, secret, result, place)
+          WHERE (SELECT set_config('lock_timeout', %(wait)s::text, true)) <> '' ORDER BY job_id) AS lease
     CROSS JOIN LATERAL (
         SELECT one.ctid AS tid, one.job_id, one.kind, one.queue, one.run_at, one.claimed_at, one.worker_id, one.worker_name,
                one.failures, one.fence, one.lease_secret, one.next_seq, one.output_bytes, one.earlier_output_bytes,

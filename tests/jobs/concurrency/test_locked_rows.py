@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -14,7 +15,7 @@ from pytest_django import Settings
 
 from jobs import operations
 from jobs.domain.outputs import Piece
-from jobs.errors import LeaseLost
+from jobs.errors import LeaseLost, RowLocked
 from jobs.models import ALL_JOBS, Job, Live
 from jobs.operations import quotas
 from postgres import connections
@@ -116,6 +117,36 @@ def test_keeps_no_other_job_of_its_worker_from_storing_output() -> None:
         cursor.execute("RESET lock_timeout")
     assert [farm.stored(job).next_seq for job in (first, second)] == [0, 1]
     assert operations.write_outputs(me, pieces) == [1, 1]
+
+
+@pytest.mark.parametrize("outcome", ["success", "failed"])
+def test_refuses_what_is_handed_in_with_it_and_changes_nothing(outcome: Any) -> None:
+    farm.kind()
+    operations.set_fair("work", "owner")  # so that it is noted first how long they ran
+    me = farm.worker()
+    farm.submit(3)
+    first, second = operations.claim(me, limit=2)
+    one, other = (operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome) for job in (first, second))
+    with locked(first), connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = '10s'")
+        for finished in ([one], [replace(one, ran_s=1.0)], [one, other]):
+            with pytest.raises(RowLocked):
+                operations.finish_and_claim(me, finished, limit=1)
+        assert [*farm.statuses()] == ["in_progress", "in_progress", "pending"]
+        [ended], [third] = operations.finish_and_claim(me, [other], limit=1)
+        cursor.execute("RESET statement_timeout")
+    assert ended == ("pending" if outcome == "failed" else outcome)
+    assert third.id not in {first.id, second.id}
+    assert operations.finish_and_claim(me, [one, other], limit=1) == ([ended, ended], [])
+
+
+def test_that_is_let_go_soon_is_waited_for_by_a_hand_in() -> None:
+    farm.kind()
+    me = farm.worker()
+    farm.submit(1)
+    job = farm.claim_one(me)
+    _, answer = farm.meanwhile(lambda: Live.objects.select_for_update().get(pk=job.id), lambda: farm.succeed(me, job))
+    assert answer == "success"
 
 
 def test_that_is_let_go_soon_gets_its_output_after_the_wait() -> None:

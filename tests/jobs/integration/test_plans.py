@@ -273,7 +273,7 @@ class TestTheHolder:
             "heartbeat": _explain("heartbeat", **many, lease_s=60.0, progress=[0.5], detail=["x"], is_alone=True),
             "write_output": _explain("write_output", **many, lease_s=60.0, seq=[0], text=["x"], size=[1], **quotas),
             "lock_held": _explain("lock_held", **many, grace_s=30.0),
-            "succeed": _explain("succeed", **many, result=["{}"]),
+            "succeed": _explain("succeed", **many, result=["{}"], wait="500ms"),
         }
         for name, plan in plans.items():
             read_by = {n for n in _jobs_are_read_by(plan) if n.endswith("Scan")}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
@@ -21,6 +22,7 @@ from jobfarm_worker import Failed, Handlers, Job as HeldJob, Unauthorized, Worke
 from jobfarm_worker.handlers import image_demo
 from jobs import operations
 from jobs.models import Attempt, Checkpoint, Job, OutputChunk, ResultFile, Worker as Row
+from postgres import connections
 from tests.farm import everything, kind, lose, pass_time, status, submit, until
 from tests.forkserver import ROOT
 from tests.servers import Server
@@ -143,6 +145,34 @@ class TestWork:
 
         assert sorted(done) == list(range(120))
         # What was kept ready and given back again, on a busy machine, has a higher fence and is no attempt.
+        assert {(job.attempt, job.failures) for job in Job.objects.filter(pk__in=[job.pk for job in jobs])} == {(1, 0)}
+
+    def test_of_a_job_whose_row_is_locked_is_stored_once_it_is_free_and_that_of_the_others_before(
+        self, server: Server, transport: Any
+    ) -> None:
+        handlers, go_on = Handlers(), threading.Event()
+
+        @handlers.handler("work")
+        async def work(job: HeldJob) -> int:
+            if job.payload["n"] in {0, 1}:
+                job.write("Hello, ")
+                await asyncio.to_thread(go_on.wait, 20)
+            if job.payload["n"] == 1:
+                job.write("world")
+            return int(job.payload["n"])
+
+        jobs, before = submit(60), len(server.log)
+        with working(server, handlers, transport=transport, concurrency=8):
+            until(lambda: {text(job) for job in jobs[:2]} == {"Hello, "}, what="the first output")
+            with psycopg.connect(connections.conninfo()) as other:
+                for job in jobs[:2]:
+                    other.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [job.pk])
+                go_on.set()
+                until(lambda: Job.objects.ended("success").count() == 58, what="the end of the others")
+                until(lambda: "A call was refused" in server.log[before:], what="the refusal of the output")
+            until(lambda: Job.objects.ended("success").count() == 60, what="the end")
+
+        assert [text(job) for job in jobs[:2]] == ["Hello, ", "Hello, world"]
         assert {(job.attempt, job.failures) for job in Job.objects.filter(pk__in=[job.pk for job in jobs])} == {(1, 0)}
 
     def test_goes_on_with_what_the_jobs_before_it_came_to(self, server: Server, transport: Any) -> None:
