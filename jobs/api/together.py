@@ -1,6 +1,7 @@
 """Jobs that are acted on together: flows, started from templates, and the signals that their jobs wait for; bulk
 actions, as the pages have them: counted, begun, followed, stopped, undone."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import cast
 
@@ -29,7 +30,8 @@ def start_flow(request: HttpRequest, body: clients.NewFlow, idempotency_key: Ide
     All jobs of the template that people keep under this name, with `values` in place of its placeholders, as jobs of
     yours: with your rights and quotas, in one transaction. 422 `unknown_template`; 422 `invalid` for a value that no
     placeholder has, and for a placeholder without one; 409 `not_unique` while a job of yours has a `unique_key` of one
-    of them. An `Idempotency-Key` makes it repeatable, as it does a submit.
+    of them. An `Idempotency-Key` makes it repeatable, as it does a submit; without the scope `read`, a repeat is
+    answered with the jobs of the first request alone.
     """
     user = _user(request)
     options: operations.JobOptions = {
@@ -41,11 +43,15 @@ def start_flow(request: HttpRequest, body: clients.NewFlow, idempotency_key: Ide
         count=lambda: http.count_submitted(request, user, jobs=len(operations.jobs_of(body.template, body.values))),
         submit=lambda: operations.store_flow(body.template, body.values, by=user, **options),
     )
-    first = answers[0] if isinstance(answers[0], int) else cast("operations.Stored", answers[0]).id
-    job = reads.visible_to(user).filter(pk=first).first()
+    ids = [one if isinstance(one, int) else cast("operations.Stored", one).id for one in answers]
+    job = reads.visible_to(user).filter(pk=ids[0]).first()
     if job is None or job.flow_id is None:
-        raise JobDeleted(job=first)
-    return http.answered(show_flow(request, job.flow_id), status=201)
+        raise JobDeleted(job=ids[0])
+    flow, token = show_flow(request, job.flow_id), people.let_in_by(request)
+    if token is not None and not token.may("read"):  # how its own jobs stand, as after a submit
+        jobs = [step for step in flow.jobs if step.id in ids]
+        flow.jobs, flow.counts, flow.usage = jobs, Counter(step.status.value for step in jobs), None
+    return http.answered(flow, status=201)
 
 
 @router.call("get", "/flows/{jobid:flow_id}", auth=READ)

@@ -26,9 +26,11 @@ def ada() -> User:
     return farm.user("ada")
 
 
-def call(person: User, path: str, body: Any = None, *, scopes: tuple[str, ...] = ("submit", "read", "operate")) -> Any:
+def call(
+    person: User, path: str, body: Any = None, *, scopes: tuple[str, ...] = ("submit", "read", "operate"), key: str = ""
+) -> Any:
     _, token = accounts.create_token(person, name="t", scopes=list(scopes))
-    headers = {"Authorization": f"Bearer {token}"}
+    headers = {"Authorization": f"Bearer {token}", **({"Idempotency-Key": key} if key else {})}
     if body is None:
         return Client().get(f"/api/v1/{path}", headers=headers)
     return Client().post(f"/api/v1/{path}", body, content_type="application/json", headers=headers)

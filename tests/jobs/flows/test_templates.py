@@ -201,6 +201,19 @@ def test_the_same_request_twice_is_one_flow(template: FlowTemplate, ada: User) -
     assert Job.objects.count() == 3
 
 
+def test_a_token_that_may_only_submit_is_shown_what_its_request_submitted(template: FlowTemplate, ada: User) -> None:
+    body = {"template": "translate", "values": {"document": {"id": 1}}}
+    first = call(ada, "flows", body, scopes=("submit",), key="once").json()
+    operations.submit("work", "later", owner=ada, after=[first["jobs"][0]["id"]])
+    operations.cancel(first["jobs"][0]["id"], by=None)
+    again = call(ada, "flows", body, scopes=("submit",), key="once").json()
+    assert [one["name"] for one in again["jobs"]] == ["split", "left", "join"]
+    assert again["jobs"][0]["status"] == "canceled", "as a submit that is repeated says how its job stands"
+    assert (sum(again["counts"].values()), again["usage"]) == (3, None)
+    whole = call(ada, "flows", body, scopes=("submit", "read"), key="once").json()
+    assert len(whole["jobs"]) == sum(whole["counts"].values()) == 4
+
+
 def test_a_cron_starts_one_and_knows_whether_it_lives(template: FlowTemplate) -> None:
     offer = registry.offered(registry.dotted_name(from_crons.start_flow))
     assert offer is not None
