@@ -8,6 +8,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from core import asgi
@@ -35,8 +36,8 @@ MOST_QUEUED: Final = 64  # calls received and not yet done, beside one for each 
 TOO_MANY: Final = {"error": "too_many", "message": f"Wait for answers: over {MOST_QUEUED} messages are unanswered."}
 
 LOOK_S: Final = 1.0  # what a claim has seen is good for so long, if nothing is heard of meanwhile
+Store = Callable[[list[Call]], Awaitable[Sequence[Performed | Refusal | None]]]
 Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
-Write = Callable[[Sequence[Received]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,9 +169,9 @@ class Session:
 
     async def _perform(self, calls: Sequence[Received], sort: Sort) -> None:
         if sort is Sort.OUTPUT:
-            await self._write_by_loop(calls)
+            await self._write(calls, partial(sessions.write_by_loop, self._key))
         elif sort is Sort.WRITE:
-            await self._write(calls)
+            await self._write(calls, lambda sent: connections.run(sessions.write, self._key, sent))
         else:
             await self._do_next(calls[0])
 
@@ -181,42 +182,28 @@ class Session:
         elif call is not None:
             await self._do_one(replace(received, call=call))
 
-    async def _write_by_loop(self, pieces: Sequence[Received]) -> None:
-        """Store pieces of output; those that take a thread wait for one."""
+    async def _write(self, pieces: Sequence[Received], store: Store) -> None:
+        """Store pieces of output; what takes a thread waits for one. Where one of several makes all fail, each is
+        stored by itself."""
         try:
-            answers = await sessions.write_by_loop(self._key, [piece.call for piece in pieces])
+            answers = await store([piece.call for piece in pieces])
+        except InvalidKey:
+            raise
         except Exception as error:
-            await self._write_one_by_one(self._write_by_loop, pieces, error)
+            if len(pieces) == 1:
+                await self._failed(pieces[0].call, error)
+                return
+            logger.debug("Pieces of output are stored one by one", exc_info=error)
+            for piece in pieces:
+                await self._write([piece], store)
             return
         for piece, answer in zip(pieces, answers, strict=True):
             if answer is None:
                 self._calls.set_aside(piece)
-            else:
-                await self._answer(piece, answer, polled_at=NEVER, claims=False)
-
-    async def _write(self, pieces: Sequence[Received]) -> None:
-        """Store pieces of output by a thread."""
-        try:
-            answers = await connections.run(sessions.write, self._key, [piece.call for piece in pieces])
-        except InvalidKey:
-            raise
-        except Exception as error:
-            await self._write_one_by_one(self._write, pieces, error)
-            return
-        for piece, answer in zip(pieces, answers, strict=True):
-            if isinstance(answer, Refusal):
+            elif isinstance(answer, Refusal):
                 await self._refused(piece.call, answer)
             else:
                 await self._answer(piece, answer, polled_at=NEVER, claims=False)
-
-    async def _write_one_by_one(self, write: Write, pieces: Sequence[Received], error: Exception) -> None:
-        """Store pieces by themselves, since one of several made all fail; one alone is not tried again."""
-        if len(pieces) == 1:
-            await self._failed(pieces[0].call, error)
-            return
-        logger.debug("Pieces of output are stored one by one", exc_info=error)
-        for piece in pieces:
-            await write([piece])
 
     async def _do_one(self, received: Received) -> None:
         call = received.call

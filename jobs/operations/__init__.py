@@ -9,16 +9,7 @@ from jobs.kinds import declare, declared
 from jobs.operations import bulk, flows
 from jobs.operations.claim import claim, finish_and_claim
 from jobs.operations.content import check as check_content
-from jobs.operations.finish import (
-    Cancellation,
-    Finished,
-    cancel,
-    cancel_many,
-    checked_result,
-    finish,
-    release,
-    withdraw,
-)
+from jobs.operations.finish import Cancellation, Finished, cancel, cancel_many, finish, release, withdraw
 from jobs.operations.flows import (
     SubmittedFlow,
     check_start,

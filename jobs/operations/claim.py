@@ -225,24 +225,23 @@ def _once(queues: Sequence[str]) -> list[str]:
 def _together(worker: Worker, finished: Sequence[Finished], *, limit: int, request: UUID) -> _Both:
     """Both in one round trip, as if no lease were lost. Raises _SomeLost if one is: then nothing has happened."""
     successes = Successes.of(finished)
+    claiming = moves.claim_call(worker, queues=_once(worker.queues), limit=limit, request=request)
     moved, rows = moves.succeed_and_claim(
-        worker, successes.leases, results=successes.results, runs=successes.runs, queues=_once(worker.queues),
-        limit=limit, request=request,
-    )  # fmt: skip
+        worker, successes.leases, results=successes.results, runs=successes.runs, claim=claiming
+    )
     if len(moved) < len(successes.leases):
         raise _SomeLost
-    answers = answered(worker, finished, successes.announce(moved)).answers
+    answers, _ = answered(worker, finished, successes.announce(moved))
     return answers, *_claim_once(worker, limit=limit, request=request, rows=rows)
 
 
 @transactions.retried
 @refusing_locked()
 def _in_turn(worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID) -> _Both:
-    handed_in = hand_in(worker, finished)
-    answers = handed_in.answers
+    answers, is_new = hand_in(worker, finished)
     if not limit or (unless_lost and any(isinstance(answer, Refusal) for answer in answers)):
         return answers, [], None
-    if not handed_in.is_new:  # where all were refused, the call may be a repeat, or not
+    if not is_new:  # where all were refused, the call may be a repeat, or not
         before = _claimed_before(worker, request)
         if before or not all(isinstance(answer, Refusal) for answer in answers):
             return answers, before, None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from django.conf import settings
@@ -30,7 +30,7 @@ ERROR_CHARACTERS = 100_000  # of a traceback; the rest is cut
 _RNG = random.SystemRandom()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Finished:
     """What a worker hands in for one job. `result` is kept of a success, `error` and `retryable` of a failure; one that
     is suspended is pending, and due again when what it is to `wait` for is there. `ran_s`: seconds that it ran, of a
@@ -45,13 +45,12 @@ class Finished:
     wait: Wait = AT_ONCE
     ran_s: float | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandedIn:
-    """Each job's new status in order, or as a value why it was not taken. `is_new`: something was taken just now."""
-
-    answers: list[Status | Refusal]
-    is_new: bool
+    @cached_property
+    def encoded(self) -> str | None:
+        """What is stored of the result. Raises InvalidJson, PayloadTooLarge for one that cannot be stored."""
+        if self.outcome != "success" or self.result is None:
+            return None
+        return payloads.encoded(self.result, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +59,6 @@ class Cancellation:
 
     verdict: CancelVerdict
     status: Status
-
-
-def checked_result(entry: Finished) -> Finished:
-    """This one as it is. Raises InvalidJson, PayloadTooLarge for a result that cannot be stored."""
-    _encoded(entry)
-    return entry
 
 
 @contextmanager
@@ -91,11 +84,12 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | Refusa
     for a result that cannot be stored, RowLocked where another session has had a row locked for LOCKED_MS; then nothing
     is settled.
     """
-    return hand_in(worker, finished).answers
+    return hand_in(worker, finished)[0]
 
 
-def hand_in(worker: Worker, finished: Sequence[Finished]) -> HandedIn:
-    """`finish`, in the caller's transaction, which the errors of locks leave as they are."""
+def hand_in(worker: Worker, finished: Sequence[Finished]) -> tuple[list[Status | Refusal], bool]:
+    """`finish`, in the caller's transaction, which the errors of locks leave as they are; and whether something was
+    taken that was not taken before."""
     if not are_successes(finished):
         with transactions.waiting_at_most(moves.LOCKED_MS):
             return answered(worker, finished, _settle_held(worker, finished))
@@ -109,15 +103,17 @@ def are_successes(finished: Sequence[Finished]) -> bool:
     return all(entry.outcome == "success" for entry in finished)
 
 
-def answered(worker: Worker, finished: Sequence[Finished], decided: Mapping[int, Status | Refusal]) -> HandedIn:
-    """The answers, where `decided` has those of the leases that hold their jobs, by place.
+def answered(
+    worker: Worker, finished: Sequence[Finished], decided: Mapping[int, Status | Refusal]
+) -> tuple[list[Status | Refusal], bool]:
+    """What `hand_in` returns, where `decided` has the answers of those leases that hold their jobs, by place.
 
     Leases that hold nothing may have been handed in before, by a call whose answer was lost."""
     remaining = [index for index in range(len(finished)) if index not in decided]
     past = idempotency.finished_before(worker, [_key(finished[index]) for index in remaining]) if remaining else []
     answers = dict(decided) | dict(zip(remaining, past, strict=True))
     is_new = any(isinstance(answer, Status) for answer in decided.values())
-    return HandedIn(answers=[answers[index] for index in range(len(finished))], is_new=is_new)
+    return [answers[index] for index in range(len(finished))], is_new
 
 
 @transactions.retried
@@ -258,9 +254,8 @@ class Successes:
         for index, entry in enumerate(finished):
             first.setdefault(_key(entry), index)
         places = list(first.values())
-        encoded = [_encoded(entry) for entry in finished]
-        results = [encoded[place] for place in places]
-        return cls(leases=list(first), places=places, results=results, runs=_runs(finished))
+        results = [entry.encoded for entry in finished]
+        return cls(leases=[*first], places=places, results=[results[one] for one in places], runs=_runs(finished))
 
     def announce(self, moved: Sequence[Any]) -> dict[int, Status]:
         """What has to be known of those that ended; their new status by place."""
@@ -280,14 +275,14 @@ class Successes:
 
 def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status | Refusal]:
     """Settle those whose leases hold their jobs: what became of each, by place."""
-    results = [_encoded(entry) for entry in finished]
+    _ = [entry.encoded for entry in finished]  # before anything is settled
     waits.lock_keys(entry.wait for entry in finished)
     rows = {
         (row.id, Lease(fence=row.fence, secret=row.lease_secret)): row
         for row in moves.lock_held(worker, [_key(entry) for entry in finished])
     }
     mine = {index: rows.pop(key) for index, key in enumerate(map(_key, finished)) if key in rows}
-    decided = {i: value_or_refusal(_settlement, finished[i], row, results[i]) for i, row in mine.items()}
+    decided = {i: value_or_refusal(_settlement, finished[i], row) for i, row in mine.items()}
     settlements = {i: one for i, one in decided.items() if isinstance(one, Settlement)}
     moves.note_runs(worker, _runs([finished[i] for i in settlements]))
     settled = settle(list(settlements.values()), rows=[mine[i] for i in settlements])
@@ -305,20 +300,14 @@ def _runs(finished: Sequence[Finished]) -> list[moves.Run]:
     return [(entry.job_id, entry.lease, entry.ran_s) for entry in finished if entry.ran_s is not None]
 
 
-def _encoded(entry: Finished) -> str | None:
-    if entry.outcome != "success" or entry.result is None:
-        return None
-    return payloads.encoded(entry.result, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="result")
-
-
-def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:
+def _settlement(entry: Finished, row: Any) -> Settlement:
     if entry.outcome == "failed":
         error = entry.error.replace("\x00", "�").encode(errors="replace").decode()
         return decide(row, AttemptOutcome.FAILED, retryable=entry.retryable, error=error)
     if entry.outcome == "suspended":
         suspended = decide(row, AttemptOutcome.SUSPENDED, retryable=True, error="")
         return replace(suspended, avoid=(), run_at=waits.begin(row.id, entry.wait))
-    return _success(row, result)
+    return _success(row, entry.encoded)
 
 
 def _success(row: Any, result: str | None) -> Settlement:

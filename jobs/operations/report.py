@@ -25,7 +25,6 @@ from jobs.errors import InvalidValue, LeaseLost, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.operations import hooks, idempotency, quotas
 from jobs.queries import moves, reports
-from jobs.queries.moves import LOCKED_MS
 from postgres import connections, transactions
 from postgres.by_loop import NoAnswer
 from scheduling.operations import is_away
@@ -150,7 +149,7 @@ def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
 
 def _stored_after_others(worker: Worker, missed: Sequence[Piece]) -> list[moves.Row | None]:
     """The same once those who have the rows locked let go."""
-    with transaction.atomic(), transactions.waiting_at_most(LOCKED_MS):
+    with transaction.atomic(), transactions.waiting_at_most(moves.LOCKED_MS):
         held = moves.lock_held(worker, [(piece.job_id, piece.lease) for piece in missed])
         return _stored(worker, missed) if held else [None] * len(missed)
 
@@ -233,13 +232,14 @@ def _renewed(worker: Worker, beats: Mapping[Held, Beat]) -> dict[Held, datetime]
 def _renewed_after_others(worker: Worker, missed: Mapping[Held, Beat]) -> dict[Held, datetime]:
     """The same once those who have the rows locked let go; of leases that are lost nothing."""
     try:
-        with transaction.atomic(), transactions.waiting_at_most(LOCKED_MS):
+        with transaction.atomic(), transactions.waiting_at_most(moves.LOCKED_MS):
             moves.lock_held(worker, list(missed))
             return _renewed(worker, missed)
     except OperationalError as error:
-        if not transactions.is_passing(error) or moves.has_unconfirmed(worker, [job_id for job_id, _ in missed]):
+        ends = moves.lease_ends(worker, list(missed)) if transactions.is_passing(error) else None
+        if ends is None:
             raise
-        return moves.lease_ends(worker, list(missed))
+        return ends
 
 
 def _checked_beat(beat: Beat) -> Beat:

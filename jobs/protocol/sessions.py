@@ -103,19 +103,6 @@ def perform(key: str, call: Call) -> Performed:
     return Performed(answer=answer, text=messages.answer(call, answer), waits_for=waits_for)
 
 
-def output_of(call: Call) -> int | None:
-    """The job of whose output this call is a piece; None: it is something else."""
-    return call.job_id if isinstance(call.body, verbs.Output) else None
-
-
-def is_heartbeat(call: Call) -> bool:
-    return isinstance(call.body, verbs.Heartbeat | verbs.Heartbeats)
-
-
-def is_of_many_heartbeats(call: Call) -> bool:
-    return isinstance(call.body, verbs.Heartbeats)
-
-
 def jobs_of(call: Call) -> set[int]:
     """The jobs that a call names."""
     match call.body:

@@ -15,8 +15,7 @@ from jobs import operations
 from jobs.domain.flows import AT_ONCE, LONGEST_KEY, LONGEST_NAME, LONGEST_S, MOST_INTO
 from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
-from jobs.domain.states import Status
-from jobs.errors import InvalidJson, PayloadTooLarge, RowLocked, SomeLocked
+from jobs.errors import RowLocked, SomeLocked
 from jobs.models import Worker
 from jobs.protocol import answers
 from jobs.protocol.clients import NewWork
@@ -270,30 +269,18 @@ def finish_many(worker: Worker, body: FinishMany) -> answers.EndedMany:
     handed in; hand them in one by one, and that one again (503) until it is taken.
     """
     read = [refusal.value_or_refusal(_finished, worker, ending.id, ending) for ending in body.finished]
+    real = [one for one in read if isinstance(one, operations.Finished)]
     try:
-        ended, jobs = _hand_in(worker, body, read)
+        ended, jobs = operations.finish_and_claim(worker, real, limit=body.claim_next, request_id=body.request_id)
     except RowLocked:
         if len(read) > 1:
             raise SomeLocked from None
         raise
-    except (InvalidJson, PayloadTooLarge):  # nothing is handed in yet
-        read = [
-            one if isinstance(one, Refusal) else refusal.value_or_refusal(operations.checked_result, one)
-            for one in read
-        ]
-        ended, jobs = _hand_in(worker, body, read)
     finished = [
         _lost(ending.id, end) if isinstance(end, Refusal) else answers.EndedOne(id=ending.id, status=end)
         for ending, end in zip(body.finished, refusal.in_place(read, ended), strict=True)
     ]
     return answers.EndedMany(finished=finished, jobs=jobs, drained=is_drained(worker))
-
-
-def _hand_in(
-    worker: Worker, body: FinishMany, read: Sequence[operations.Finished | Refusal]
-) -> tuple[list[Status | Refusal], list[operations.ClaimedJob]]:
-    real = [one for one in read if isinstance(one, operations.Finished)]
-    return operations.finish_and_claim(worker, real, limit=body.claim_next, request_id=body.request_id)
 
 
 def release(worker: Worker, job_id: int, body: Release) -> answers.Released:
@@ -387,7 +374,9 @@ def _finished(worker: Worker, job_id: int, ending: Ending) -> operations.Finishe
         children=ending.wait.children, signal=ending.wait.signal, signal_key=ending.wait.signal_key,
         schema=ending.wait.schema_, timeout_s=ending.wait.timeout, until=ending.wait.until,
     )  # fmt: skip
-    return operations.Finished(job_id=job_id, lease=ending.parsed, wait=wait, **same)
+    finished = operations.Finished(job_id=job_id, lease=ending.parsed, wait=wait, **same)
+    _ = finished.encoded  # what cannot be stored is refused alone
+    return finished
 
 
 def _lost(job_id: int, refused: Refusal) -> answers.LostOne:

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import F
 from django.db.models.functions import Now
 
 from core.recent import Outdated
@@ -126,16 +125,14 @@ def heartbeat(worker: Worker, beats: Sequence[Beat]) -> list[Row]:
     return _known(worker, statements.load("jobs", "heartbeat").run(leases | columns | more))
 
 
-def has_unconfirmed(worker: Worker, job_ids: Sequence[int]) -> bool:
-    """Whether the worker holds one of these by a lease that no call has named."""
-    return Live.objects.filter(worker_id=worker.pk, pk__in=job_ids, fence__gt=F("confirmed_fence")).exists()
-
-
-def lease_ends(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[tuple[int, Lease], datetime]:
-    """Until when these (job id, lease) pairs hold, of those that do, whoever has their rows locked."""
+def lease_ends(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[tuple[int, Lease], datetime] | None:
+    """Until when these (job id, lease) pairs hold, of those that do, whoever has their rows locked; None where no call
+    has named one of these jobs' leases."""
     running = Live.objects.filter(worker_id=worker.pk, pk__in=[job_id for job_id, _ in leases])
-    rows = running.values_list("pk", "fence", "lease_secret", "lease_expires_at")
-    ends = {(pk, fence, secret): end for pk, fence, secret, end in rows if end}
+    rows = running.values_list("pk", "fence", "lease_secret", "lease_expires_at", "confirmed_fence")
+    ends = {(pk, fence, secret): end for pk, fence, secret, end, _ in rows if end}
+    if any(confirmed < fence for _, fence, _, _, confirmed in rows):
+        return None
     return {held: ends[key] for held in leases if (key := (held[0], held[1].fence, held[1].secret)) in ends}
 
 
@@ -215,10 +212,7 @@ def succeed(
 ) -> list[Row]:
     """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1. Raises
     Outdated."""
-    [*_, rows] = statements.together([*_note_runs(worker, runs), succeed_call(worker, leases, results)])
-    ended = [row for row in _known(worker, rows) if not row.moved]
-    # Whom another one was changing is locked by now, and seen by a statement that begins now.
-    return ended if len(ended) == len(rows) else ended + succeed(worker, leases, results=results)
+    return succeed_and_claim(worker, leases, results=results, runs=runs)[0]
 
 
 def succeed_and_claim(
@@ -227,17 +221,16 @@ def succeed_and_claim(
     *,
     results: Sequence[str | None],
     runs: Sequence[Run],
-    queues: Sequence[str],
-    limit: int,
-    request: UUID | None,
+    claim: statements.Call | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """`succeed`, then `claim`, whatever of these leases is lost, in one round trip. Raises Outdated."""
-    claim = claim_call(worker, queues=queues, limit=limit, request=request)
-    noting = _note_runs(worker, runs)
-    [*_, ended, rows] = statements.together([*noting, succeed_call(worker, leases, results), claim])
-    if any(row.moved for row in _known(worker, ended)):
-        ended = [row for row in ended if not row.moved] + succeed(worker, leases, results=results)
-    return ended, _leased(claim, _known(worker, rows))
+    """`succeed`, then what this call claims, whatever of these leases is lost, in one round trip. Raises Outdated."""
+    noting, claims = _note_runs(worker, runs), [] if claim is None else [claim]
+    rows = statements.together([*noting, succeed_call(worker, leases, results), *claims])[len(noting) :]
+    ended = [row for row in _known(worker, rows[0]) if not row.moved]
+    if len(ended) < len(rows[0]):
+        # Whom another one was changing is locked by now, and seen by a statement that begins now.
+        ended += succeed(worker, leases, results=results)
+    return ended, [] if claim is None else _leased(claim, _known(worker, rows[1]))
 
 
 def lock_overdue(limit: int, but_for: Sequence[int] = ()) -> list[Row]:

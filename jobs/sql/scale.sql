@@ -1,7 +1,7 @@
 -- For autoscalers and metrics: every queue, or one, with how many of its jobs are due and wait (counted up to a limit), since
 -- how many seconds the first of them has been due, and how many run, also on drained workers alone. The longest wait is
 -- looked for in the 32 lanes with the first marks: nothing in a lane has waited longer than its mark says. Of a concurrency
--- key no more of them wait, in however many lanes, than it has room for.
+-- key no more of them wait, in however many lanes, than it has room for; but of each queue, so a sum over queues may be more.
 WITH running AS MATERIALIZED (
     SELECT queue, count(*) AS jobs,
            count(*) FILTER (WHERE worker_id IN (SELECT id FROM jobs_worker WHERE drained_at IS NOT NULL)) AS draining

@@ -7,6 +7,7 @@ from enum import Enum, auto
 
 from jobs.protocol import sessions
 from jobs.protocol.messages import Call
+from jobs.protocol.verbs import Heartbeat, Heartbeats, Output
 
 
 class Sort(Enum):
@@ -94,8 +95,8 @@ class Calls:
         are_pieces: bool | None = None  # None: none was found yet
         for received, sort in self._calls.items():
             call, jobs = received.call, sessions.jobs_of(received.call)
-            is_piece = sessions.output_of(call) is not None
-            is_free = sessions.is_of_many_heartbeats(call) or named.isdisjoint(jobs)
+            is_piece = isinstance(call.body, Output)
+            is_free = isinstance(call.body, Heartbeats) or named.isdisjoint(jobs)
             if sort is wanted and is_free and (are_pieces is None or (are_pieces and is_piece)):
                 are_pieces = is_piece
                 yield received
@@ -103,6 +104,6 @@ class Calls:
 
 
 def _sort(call: Call) -> Sort:
-    if sessions.output_of(call) is not None:
+    if isinstance(call.body, Output):
         return Sort.OUTPUT
-    return Sort.REPORT if sessions.is_heartbeat(call) else Sort.OTHER
+    return Sort.REPORT if isinstance(call.body, Heartbeat | Heartbeats) else Sort.OTHER
