@@ -78,7 +78,8 @@ LOCKED := $(addprefix tests/,jobs scheduling webhooks outbox ratelimits metering
 locks: .venv/ready-dev  ## note in which order the transactions of the suite take locks, and fail on a circle (docs/chaos.md)
 	rm -rf var/locks
 	# What counts round trips or buffers fails meanwhile: there are more of them.
-	-JOBFARM_LOCKS=$(CURDIR)/var/locks JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -q -n 2 --dist loadfile $(LOCKED)
+	-JOBFARM_LOCKS=$(CURDIR)/var/locks JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -q -m 'not long' -n 2 \
+	    --dist loadfile $(LOCKED)
 	$(PY) -m tests.lockorders var/locks
 
 soak: .venv/ready-dev  ## break a farm for HOURS=2, and chart what it needs meanwhile (var/soak.html; docs/chaos.md)

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = float(os.environ.get("HAMMER_SECONDS", "8"))
 
 
+@pytest.mark.landing
 def test_no_call_is_told_what_the_tables_do_not_say(tmp_path: Path) -> None:
     report = scene.run(SECONDS, tmp_path)
     print(report)

@@ -1,4 +1,8 @@
-"""A web process that freezes is told by the others within half a minute, wherever one looks."""
+"""A web process that freezes is told by the others within half a minute, wherever one looks.
+
+What is told of a silent one, by its row: tests/pages/edges/test_presence.py. That a frozen one says nothing:
+test_reachability.py.
+"""
 
 import time
 
@@ -9,7 +13,7 @@ from tests import farm
 from tests.jobs.presence import running
 from tests.servers import serve
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.landing, pytest.mark.django_db(transaction=True)]
 
 
 class TestAFrozenWebProcess:

@@ -31,6 +31,7 @@ def logs(keepers: list[Supervisor]) -> str:
 
 
 class TestAFarmUnderKills:
+    @pytest.mark.landing  # of many kills; one of all processes is tried below
     def test_has_each_mutation_once_no_action_twice_each_cron_once_and_stays_nowhere_frozen(
         self, tmp_path: Path
     ) -> None:

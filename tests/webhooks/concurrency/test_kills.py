@@ -1,5 +1,5 @@
 """What was answered is processed, once, and starts the jobs of its rules, once, though the processes of the farm are
-killed all the while."""
+killed all the while. A crash before each statement, in one process: tests/webhooks/inbox/test_crashes.py."""
 
 import json
 import random
@@ -28,7 +28,7 @@ from webhooks.models.resources import GithubIssue
 from webhooks.operations import replay_matching, secrets
 from webhooks.sources import configs
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.landing, pytest.mark.django_db(transaction=True)]
 
 DELIVERIES = 300
 ADAPTERS = 12
