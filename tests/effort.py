@@ -5,6 +5,7 @@ A race that is lost once in a thousand rounds is found by landings; what a chang
 import os
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -24,5 +25,11 @@ def turn(entries: Sequence[Entry], *, of: int, beside: int = 1) -> Sequence[Entr
     `beside` what has one of so many turns of its own meets each of those."""
     if IS_WHOLE:
         return entries
+    return entries[_commit() // beside % of :: of]
+
+
+@cache
+def _commit() -> int:
+    """The number of the commit that is tried; 0 where there is none."""
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=False)
-    return entries[int(head.stdout or b"0", 16) // beside % of :: of]
+    return int(head.stdout or b"0", 16)

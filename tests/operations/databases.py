@@ -21,12 +21,12 @@ def our_apps() -> frozenset[str]:
 
 
 @contextmanager
-def empty_database() -> Iterator[str]:
-    """A new database, dropped behind the block; its name."""
+def empty_database(*, like: str = "template1") -> Iterator[str]:
+    """A new database, dropped behind the block; its name. It has what that which it is `like` has."""
     name = f"{connection.settings_dict['NAME']}_{uuid.uuid4().hex[:8]}"
     quoted = sql.Identifier(name)
     with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as outside:
-        outside.execute(sql.SQL("CREATE DATABASE {}").format(quoted))
+        outside.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(quoted, sql.Identifier(like)))
         try:
             yield name
         finally:

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from core.administration import registered
+from tests.effort import turn
 from tests.permissions import asking, table
 from tests.permissions.world import World
 
@@ -48,7 +49,7 @@ def _pages(farm: World) -> Iterator[str]:
             yield reverse(f"{name}_change", args=[pk])
 
 
-@pytest.mark.parametrize("moment", ["-infinity", "infinity"])
+@pytest.mark.parametrize("moment", turn(["-infinity", "infinity"], of=2))
 def test_make_no_page_fail(farm: World, moment: str) -> None:
     client = Client(raise_request_exception=False)
     with asking.undone(client):

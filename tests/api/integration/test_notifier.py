@@ -24,6 +24,12 @@ CHAT = Interest(queues=("chat",))
 PATIENCE_S = 20
 
 
+@pytest.fixture
+def polls_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For who waits until it polls."""
+    monkeypatch.setattr(bells, "POLL_S", 2.0)
+
+
 class Counted:
     """Asks the database as the bell does, and remembers what it asked. While `may_count` is not set, it waits."""
 
@@ -246,6 +252,7 @@ class TestWaking:
             await connections.run(operations.submit, "chat", {}, run_at=soon)
             assert await asyncio.wait_for(task, 3)  # before the next poll
 
+    @pytest.mark.usefixtures("polls_often")
     async def test_comes_after_lost_messages(self, transactional_db: None) -> None:
         counted = Counted()
         async with ringing(counted) as notifier:
@@ -255,6 +262,7 @@ class TestWaking:
             await connections.run(farm.submit, 1, "chat")
             assert await asyncio.wait_for(task, bells.POLL_S * 3)
 
+    @pytest.mark.usefixtures("polls_often")
     async def test_comes_after_lost_messages_for_who_waits_when_nobody_else_did(self, transactional_db: None) -> None:
         counted = Counted()
         async with ringing(counted) as notifier:
@@ -290,7 +298,8 @@ class TestWaking:
 
 
 class TestAsking:
-    async def test_is_once_for_thousands_and_at_most_every_five_seconds(self, transactional_db: None) -> None:
+    @pytest.mark.usefixtures("polls_often")
+    async def test_is_once_for_thousands_and_by_the_clock_at_most(self, transactional_db: None) -> None:
         counted = Counted()
         async with ringing(counted) as notifier:
             interests = [CHAT, Interest(queues=("image",)), Interest(queues=("*",))]

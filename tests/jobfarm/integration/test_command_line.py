@@ -17,7 +17,8 @@ from pytest_django import DjangoDbBlocker
 from jobfarm import command_line
 from jobfarm_client.command_line import VERBS
 from postgres import connections, embedded
-from tests import forkserver
+from tests import forkserver, template
+from tests.effort import IS_WHOLE
 from tests.operations.databases import empty_database
 from tests.ports import free_port
 from tests.postgres.integration.farms import until
@@ -57,9 +58,21 @@ def failed_with(done: "subprocess.CompletedProcess[str]") -> str:
 def database_url(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
     """The address of a new database, which has no tables."""
     with django_db_blocker.unblock(), empty_database() as name:
-        given = conninfo_to_dict(connections.conninfo())
-        login = quote(str(given["user"])) + (f":{quote(str(given['password']))}" if given.get("password") else "")
-        yield f"postgresql://{login}@/{name}?host={quote(str(given['host']), safe='')}&port={given['port']}"
+        yield _url_of(name)
+
+
+@pytest.fixture
+def first_url(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """The same for a first start; unless the run is to be whole, the tables are there."""
+    like = "template1" if IS_WHOLE else template.name()
+    with django_db_blocker.unblock(), empty_database(like=like) as name:
+        yield _url_of(name)
+
+
+def _url_of(name: str) -> str:
+    given = conninfo_to_dict(connections.conninfo())
+    login = quote(str(given["user"])) + (f":{quote(str(given['password']))}" if given.get("password") else "")
+    return f"postgresql://{login}@/{name}?host={quote(str(given['host']), safe='')}&port={given['port']}"
 
 
 def test_a_reader_who_has_enough_is_no_error(tmp_path: Path) -> None:
@@ -146,12 +159,12 @@ class TestAServerOfOnesOwn:
 
 
 class TestAFirstStart:
-    def test_with_a_server_of_ones_own_needs_no_folder_and_claims_it(self, database_url: str, tmp_path: Path) -> None:
+    def test_with_a_server_of_ones_own_needs_no_folder_and_claims_it(self, first_url: str, tmp_path: Path) -> None:
         """Then a command without DATABASE_URL finds whose folder it is, and works on no other database."""
         data = tmp_path / "some" / "folder"
         process = subprocess.Popen(
             [sys.executable, "manage.py", "farm", "--port", "0"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
-            env=environment(DATABASE_URL=database_url, SECRET_KEY=KEY, JOBFARM_DATA=str(data)),
+            env=environment(DATABASE_URL=first_url, SECRET_KEY=KEY, JOBFARM_DATA=str(data)),
             start_new_session=True,
         )  # fmt: skip
         try:
@@ -161,14 +174,14 @@ class TestAFirstStart:
         finally:
             process.kill()
             process.communicate()
-        name = database_url.partition("@/")[2].partition("?")[0]
+        name = first_url.partition("@/")[2].partition("?")[0]
         assert (data / embedded.MARK_FILE).read_text().startswith(f'"{name}" at ')
         for command in ("create_token ada", "backup {folder}", "migrate", "web"):
             sentence = failed_with(manage(command, folder=tmp_path, JOBFARM_DATA=str(data)))
             assert sentence.startswith(f'{data} belongs to a farm whose database is "{name}" at ')
             assert f"delete {data / embedded.MARK_FILE} to use an embedded database" in sentence
         assert not embedded.location(data).home.exists()
-        own = {"DATABASE_URL": database_url, "SECRET_KEY": KEY, "JOBFARM_DATA": str(data)}
+        own = {"DATABASE_URL": first_url, "SECRET_KEY": KEY, "JOBFARM_DATA": str(data)}
         assert manage("create_groups", folder=tmp_path, **own).returncode == 0
 
 

@@ -11,9 +11,11 @@ import pytest
 
 from jobfarm_worker import Job, Worker
 from tests.chaos.proxy import Network, Proxy
+from tests.effort import turn
 from tests.worker.unit.outside import KEY, FarmServer, until, working
 
 HEARTBEAT_S = 4.0  # a lease of 12 s
+BY_SOCKET = turn(["auto", "ws"], of=2)
 
 
 class Most(random.Random):
@@ -39,7 +41,7 @@ def proxy(farm: FarmServer, network: Network) -> Iterator[Proxy]:
     proxy.close()
 
 
-@pytest.fixture(params=["auto", "ws", "http"])
+@pytest.fixture(params=[*BY_SOCKET, "http"])
 def patient(request: pytest.FixtureRequest, farm: FarmServer, proxy: Proxy) -> Worker:
     """A worker behind the proxy that holds one job for as long as the test lasts."""
     worker = Worker(f"http://127.0.0.1:{proxy.port}{farm.base}", KEY, transport=request.param)
@@ -59,7 +61,7 @@ async def reconnected(farm: FarmServer, *, within_s: float) -> None:
 
 
 class TestWorker:
-    @pytest.mark.parametrize("patient", ["auto", "ws"], indirect=True)
+    @pytest.mark.parametrize("patient", BY_SOCKET, indirect=True)
     async def test_whose_socket_is_cut_again_and_again_is_soon_back(
         self, farm: FarmServer, proxy: Proxy, patient: Worker
     ) -> None:
