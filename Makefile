@@ -18,8 +18,9 @@ help:  ## print this help
 run: .venv/ready  ## start the farm at http://127.0.0.1:8000 (PORT=8000; Ctrl-C stops all of it)
 	@exec $(PY) manage.py farm --with-worker
 
-# Python keeps what it compiled, whatever the caller's environment says: the tests start hundreds of processes.
-TESTED = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_EFFORT=$(EFFORT) $(PY) -m pytest -n 3 --durations=10
+# Python keeps what it compiled, whatever the caller's environment says: the tests start hundreds of processes. With
+# three at a time two processors were idle for a quarter of the run, while files wait for leases, polls and processes.
+TESTED = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_EFFORT=$(EFFORT) $(PY) -m pytest -n 4 --durations=10
 
 test: .venv/ready-dev  ## run the tests, the browser's included, but those marked `landing` or `long`
 	@sh scripts/test-tools

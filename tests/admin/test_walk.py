@@ -98,7 +98,7 @@ class TestPages:
 def _walk(client: Client) -> tuple[dict[str, int], list[str]]:
     """How many statements each list and each page of a newest row takes; and the lists with all filters chosen."""
     counts, narrowed = {}, []
-    for model in turn(tables(), of=3):
+    for model in turn(tables(), of=6):
         listed = address(model, "changelist")
         answer, statements = get(client, listed)
         counts[listed] = len(statements)

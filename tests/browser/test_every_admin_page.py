@@ -23,8 +23,8 @@ class TestEveryPage:
     def test_of_the_administration_is_whole_silent_and_without_barriers(self, browser: Browser, server: Server) -> None:
         seeded = seeds.seed()
         samples.fill(1)  # a row for every table; what was seeded is what an evening leaves in some of them
-        # Lists in two runs of four, pages of rows in the others.
-        wanted = turn(addresses.of_the_administration(seeded), of=4, beside=len(walking.LOOKS))
+        # Lists in four runs of eight, pages of rows in the others.
+        wanted = turn(addresses.of_the_administration(seeded), of=8, beside=len(walking.LOOKS))
         found = walking.faults(browser, server, seeded, wanted=wanted)
         assert not found, "\n".join(found)
 

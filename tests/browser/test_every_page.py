@@ -1,4 +1,4 @@
-"""Every page of the site, in all looks, or every other one in one (`walking.looks`): whole, silent, without barriers.
+"""Every page of the site, in all looks, or one of four in one (`walking.looks`): whole, silent, without barriers.
 
 The administration's are in test_every_admin_page.py, so that two of the suite's processes share the walk. With
 JOBFARM_PICTURES=1 pictures of each lie in the folder `pages` of JOBFARM_DATA, to be looked at.
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 class TestEveryPage:
     def test_of_the_site_is_whole_silent_and_without_barriers(self, browser: Browser, server: Server) -> None:
         seeded = seeds.seed()
-        wanted = turn(addresses.of_the_site(seeded), of=2, beside=len(walking.LOOKS))
+        wanted = turn(addresses.of_the_site(seeded), of=4, beside=len(walking.LOOKS))
         found = walking.faults(browser, server, seeded, wanted=wanted)
         assert not found, "\n".join(found)
 

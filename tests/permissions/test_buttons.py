@@ -41,7 +41,7 @@ def _refused(client: Client, method: str, address: str, data: dict[str, list[str
         return asking.send(client, method, address, data).status_code in REFUSED
 
 
-@pytest.mark.parametrize("who", turn(PEOPLE, of=3))
+@pytest.mark.parametrize("who", turn(PEOPLE, of=len(PEOPLE)))
 def test_no_link_and_no_button_leads_to_a_refusal(farm: World, who: str) -> None:
     client = _browser(who, farm)
     pages = list(_pages(client, farm))

@@ -9,6 +9,7 @@ from django.db import connection
 from jobs import operations
 from jobs.models import Job, Outcome
 from tests import farm
+from tests.effort import share
 from tests.jobs.fair.test_processes import processes
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -52,7 +53,9 @@ def most_at_once() -> dict[int, int]:
 
 
 @pytest.mark.usefixtures("log")
-@pytest.mark.parametrize(("workers", "keys", "seconds"), [(6, 10, 5), pytest.param(16, 50, 60, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("workers", "keys", "seconds"), [(6, 10, share(6, of=2)), pytest.param(16, 50, 60, marks=pytest.mark.long)]
+)
 def test_no_more_of_a_key_run_than_may_and_all_have_their_places(workers: int, keys: int, seconds: int) -> None:
     """Two keys are asked for by most jobs, so that they are always full."""
     farm.kind(concurrency=MOST, concurrency_key="{account}")

@@ -22,6 +22,7 @@ from metering.models import Model, Reading
 from openai_api.models import Alias, CallRule, Fallback
 from openai_api.operations import names
 from tests import farm
+from tests.effort import turn
 from tests.openai_api import model_server
 from tests.openai_api.edges.conftest import Working, process_of
 from tests.openai_api.model_server import ModelServer, Script, completion, streamed, whole
@@ -95,7 +96,7 @@ class TestAnAlias:
         assert job is not None
         assert (job.payload["alias"], job.payload["body"]["model"], job.queue) == ("gpt", "tiny", "openai.tiny")
 
-    @pytest.mark.parametrize("is_stream", [False, True])
+    @pytest.mark.parametrize("is_stream", turn([False, True], of=2))
     def test_whose_first_model_is_busy_is_answered_by_the_next_by_a_provider_with_a_key_of_its_own(
         self,
         client: openai.OpenAI,

@@ -151,7 +151,11 @@ def database_away() -> Iterator[None]:
     with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as other:
         other.execute(allow(sql.Identifier(name), sql.SQL("false")))
         try:
-            other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+                " AND backend_type = 'client backend'",  # who cleans up is nobody's to end
+                [name],
+            )
             yield
         finally:
             other.execute(allow(sql.Identifier(name), sql.SQL("true")))
