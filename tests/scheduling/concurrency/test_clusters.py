@@ -84,7 +84,9 @@ class TestACancelAgainstTheStart:
         ledger, verdicts = tmp_path / "ledger", Counter[str]()
         rounds, before_start = share(500, of=4), []
         with supervisor("--actions") as one:
-            for n in range(rounds):
+            for n in range(10 * rounds):
+                if n >= rounds and before_start:  # where processors are busy, few cancels come before the start
+                    break
                 row = scheduling.run_after(0, sample.append, path=str(ledger), line=str(n))
                 if n % 3 == 1:
                     until(lambda: not _is_queued(row), pause_s=0.0005)  # noqa: B023
@@ -98,9 +100,9 @@ class TestACancelAgainstTheStart:
         ran = ledger.read_text().split()
         assert set(ran) & set(before_start) == set(), "a function ran that was canceled before its start"
         assert set(Counter(ran).values()) == {1}
-        assert len(ran) + len(before_start) >= rounds - verdicts["canceled_while_running"]
+        assert len(ran) + len(before_start) >= verdicts.total() - verdicts["canceled_while_running"]
         assert verdicts["canceled_before_start"] > 0
-        assert sum(verdicts.values()) == rounds
+        assert verdicts.total() >= rounds
 
 
 def _is_queued(row: ScheduledFunction) -> bool:
