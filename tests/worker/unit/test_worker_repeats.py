@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from typing import Any
 
 import pytest
 import uvloop
 
 from jobfarm_worker import Job, Worker, reports
-from tests.worker.unit.outside import KEY, FarmServer, SayNo, until, working
+from tests.worker.unit.outside import KEY, FarmServer, Least, SayNo, until, working
 
 
 def requests(farm: FarmServer, verb: str) -> list[str]:
     """The request ids that came with a verb, in order."""
     return [body["request_id"] for body in farm.bodies[verb]]
-
-
-class Least(random.Random):
-    """Dice that always show little: a pause between two claims came to 9.7 s."""
-
-    def uniform(self, a: float, b: float) -> float:
-        return a + (b - a) / 10
 
 
 class TestLostAnswer:
