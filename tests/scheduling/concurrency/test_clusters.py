@@ -82,7 +82,7 @@ class TestClustersSideBySide:
 class TestACancelAgainstTheStart:
     def test_is_truthful_however_close_they_come(self, tmp_path: Path) -> None:
         ledger, verdicts = tmp_path / "ledger", Counter[str]()
-        rounds, before_start = share(500, of=4), []
+        rounds, before_start = share(500, of=4), list[str]()
         with supervisor("--actions") as one:
             for n in range(10 * rounds):
                 if n >= rounds and before_start:  # where processors are busy, few cancels come before the start
