@@ -89,13 +89,15 @@ def main(options: Options) -> list[Table]:
             crowd.add(what, value)
     for name, table in tables.items():
         added = median(ours - direct for ours, direct in zip(table.values[OURS], table.values[DIRECT], strict=True))
-        word = "reached" if added <= MARKS_MS[name] else "**missed**"
-        table.notes.append(f"The farm adds {added:.1f} ms; mark: at most {MARKS_MS[name]:g} ms: {word}.")
-    word = "reached" if median(cost.values[OURS]) <= CPU_MS else "**missed**"
-    cost.notes.append(f"Of the web process; mark: at most {CPU_MS:g} ms: {word}.")
-    word = "reached" if max(large.values["MB more"]) <= LARGE_MB else "**missed**"
-    large.notes.append(f"Memory of the web process; mark: at most {LARGE_MB} MB more: {word}.")
+        _judge(table, "The farm adds", added, most=MARKS_MS[name], unit="ms")
+    _judge(cost, "The web process takes", median(cost.values[OURS]), most=CPU_MS, unit="ms")
+    _judge(large, "The web process grows by", max(large.values["MB more"]), most=LARGE_MB, unit="MB")
     return [*tables.values(), tails, cost, large, crowd]
+
+
+def _judge(table: Table, what: str, value: float, *, most: float, unit: str) -> None:
+    word = "reached" if value <= most else "**missed**"
+    table.notes.append(f"{what} {value:.2g} {unit}; mark: at most {most:g} {unit}: {word}.")
 
 
 @contextmanager
