@@ -97,7 +97,7 @@ def main(options: Options) -> list[Table]:
 
 def _judge(table: Table, what: str, value: float, *, most: float, unit: str) -> None:
     word = "reached" if value <= most else "**missed**"
-    table.notes.append(f"{what} {value:.2g} {unit}; mark: at most {most:g} {unit}: {word}.")
+    table.notes.append(f"{what} {value:.3g} {unit}; mark: at most {most:g} {unit}: {word}.")
 
 
 @contextmanager
