@@ -23,15 +23,14 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import httpx
 
 from jobfarm_client.wire import Blocks, object_in
 from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers import kept
 from jobfarm_worker.options import VERSION
 
 ANSWER_S = 600.0  # a model that is being loaded sends nothing for minutes
 CONNECT_S = 30.0
-IDLE_S = 1.0  # that a connection is kept: servers end them after two seconds and more, as a call may be on its way
 END_S = 0.05  # for the end of a stream after its [DONE]
 LONGEST_TEXT = 500  # characters of an error that is no JSON
 DELAYS_S = (1.0, 10.0, 20.0)  # before a call is sent again
@@ -136,7 +135,7 @@ class Connection:
 
     async def post(self, request: Request) -> Answer:
         """The answer to this call. Raises StatusError, UnansweredError, BrokenStreamError."""
-        async with self._answering("POST", request.path, **request.sent()) as response:
+        async with self._answering("POST", request.path, request) as response:
             return await _read(response)
 
     async def post_json(self, request: Request) -> Any:
@@ -151,7 +150,7 @@ class Connection:
         """The objects of the stream that answers this call. Raises StatusError and UnansweredError before the first,
         BrokenStreamError for whatever breaks the stream, an error event among it."""
         self.is_complete = False
-        async with self._answering("POST", request.path, **request.sent()) as response:
+        async with self._answering("POST", request.path, request) as response:
             with _breaking():
                 async for data in _events(response):
                     if data.startswith("[DONE]"):
@@ -165,15 +164,12 @@ class Connection:
 
     @asynccontextmanager
     async def _answering(
-        self, method: str, path: str, headers: Mapping[str, str] | None = None, **more: Any
+        self, method: str, path: str, request: Request | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         with _connecting(self._url):
             if (speaks := urlsplit(self._proxy or "http:").scheme) not in {"http", "https"}:
                 raise aiohttp.ClientError(f"the proxy speaks {speaks}")  # aiohttp speaks HTTP to any
-            response = await (await _session()).request(
-                method, f"{self._url}/{path}", proxy=self._proxy, timeout=self._pauses,
-                headers={**self._headers, **(headers or {})}, **more,
-            )  # fmt: skip
+            response = await self._begun(method, f"{self._url}/{path}", request)
         try:
             if response.status >= 300:
                 named = {name.lower(): value for name, value in response.headers.items()}
@@ -184,6 +180,20 @@ class Connection:
                 response.release()
             else:
                 response.close()  # the server hears that nobody listens any more
+
+    async def _begun(self, method: str, url: str, request: Request | None) -> aiohttp.ClientResponse:
+        """The head of the answer. Servers end connections without saying so: a call that got none by one that was kept
+        goes out again at once."""
+        session = await kept.session()
+        while True:
+            more, way = request.sent() if request else {}, kept.Way()
+            headers = {**self._headers, **more.pop("headers", {})}
+            settings: Any = {"proxy": self._proxy, "timeout": self._pauses, "trace_request_ctx": way}
+            try:
+                return await session.request(method, url, headers=headers, **settings, **more)
+            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+                if not way.is_kept:
+                    raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,30 +217,6 @@ class Server:
         """For one job; `timeout_s` may pass between two pieces of an answer."""
         pauses = aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_S, timeout_s), sock_read=timeout_s)
         return Connection(self, pauses=pauses)
-
-
-async def _session() -> aiohttp.ClientSession:
-    """The one of this event loop, which connections belong to; closed as the loop's generators are. To connect anew
-    for each answer takes a third of a worker's processor time."""
-    loop = asyncio.get_running_loop()
-    if loop not in _sessions:
-        session = _opened(loop)
-        _sessions[loop] = await anext(session), session
-    return _sessions[loop][0]
-
-
-async def _opened(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.ClientSession, None]:
-    # The certificates are shared: to read those of 140 authorities takes 30 ms and more of a processor.
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S, ssl=httpx.create_ssl_context())
-    jar = aiohttp.DummyCookieJar()  # no answer is to change the next call
-    async with aiohttp.ClientSession(connector=connector, cookie_jar=jar) as session:
-        try:
-            yield session
-        finally:
-            del _sessions[loop]
-
-
-_sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[Any, None]]] = {}
 
 
 def _proxy(url: str) -> str | None:

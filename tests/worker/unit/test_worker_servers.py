@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -225,6 +226,46 @@ def test_connections_end_with_their_loop(
         asyncio.run(called())
         gc.collect()
     assert ([*map(str, recwarn)], caplog.text) == ([], "")
+
+
+class TestAConnectionThatWasKept:
+    """By a server that speaks for itself: ours says when it ends one."""
+
+    ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+    async def test_and_has_ended_unsaid_is_left_for_another(self) -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.closing(writer):
+                await reader.readuntil(b'"tiny"}')
+                writer.write(self.ANSWER)
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as there:
+            at = server(f"http://127.0.0.1:{there.sockets[0].getsockname()[1]}/v1")
+            assert [await posted(at) for _ in range(4)] == [{}] * 4
+        with pytest.raises(UnansweredError):
+            await posted(at)
+
+    async def test_and_brought_something_unasked_does_not_answer_the_next_call(self) -> None:
+        is_read, is_sent, is_over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.closing(writer):
+                await reader.readuntil(b'"tiny"}')
+                writer.write(self.ANSWER)
+                await is_read.wait()
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n" + b'{"a":1}')
+                is_sent.set()
+                await is_over.wait()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as there:
+            at = server(f"http://127.0.0.1:{there.sockets[0].getsockname()[1]}/v1")
+            assert await posted(at) == {}
+            is_read.set()
+            await is_sent.wait()
+            for _ in range(10):  # turns of the loop, in which it arrives
+                await asyncio.sleep(0)
+            assert await posted(at) == {}
+            is_over.set()
 
 
 class TestNoAnswer:

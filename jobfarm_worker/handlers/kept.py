@@ -1,0 +1,58 @@
+"""Connections to model servers, kept for the next call: to connect anew for each answer takes a third of a worker's
+processor time."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import aiohttp
+import httpx
+
+IDLE_S = 1.0  # that a connection is kept: servers end them after two seconds and more, as a call may be on its way
+_sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[Any, None]]] = {}
+
+
+@dataclass(slots=True)
+class Way:
+    """How a request goes out, as its `trace_request_ctx`."""
+
+    is_kept: bool = False
+    """Whether by a connection that another one used before."""
+
+
+async def session() -> aiohttp.ClientSession:
+    """The one of this event loop, which connections belong to; closed as the loop's generators are."""
+    loop = asyncio.get_running_loop()
+    if loop not in _sessions:
+        opened = _opened(loop)
+        _sessions[loop] = await anext(opened), opened
+    return _sessions[loop][0]
+
+
+async def _opened(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.ClientSession, None]:
+    # The certificates are shared: to read those of 140 authorities takes 30 ms and more of a processor.
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S, ssl=httpx.create_ssl_context())
+    jar = aiohttp.DummyCookieJar()  # no answer is to change the next call
+    ways = aiohttp.TraceConfig()
+    ways.on_connection_reuseconn.append(partial(_note, True))
+    ways.on_connection_create_start.append(partial(_note, False))
+    async with aiohttp.ClientSession(
+        connector=connector, cookie_jar=jar, request_class=_Call, trace_configs=[ways]
+    ) as session:
+        try:
+            yield session
+        finally:
+            del _sessions[loop]
+
+
+class _Call(aiohttp.ClientRequest):
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        if conn.protocol.should_close:  # something came unasked, which would be read as the answer
+            raise aiohttp.ServerDisconnectedError
+        return await super().send(conn)
+
+
+async def _note(is_kept: bool, _: Any, context: Any, __: Any) -> None:
+    context.trace_request_ctx.is_kept = is_kept
