@@ -26,7 +26,7 @@ import aiohttp
 
 from jobfarm_client.wire import Blocks, object_in
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import kept
+from jobfarm_worker.handlers import pooling
 from jobfarm_worker.options import VERSION
 
 ANSWER_S = 600.0  # a model that is being loaded sends nothing for minutes
@@ -182,17 +182,17 @@ class Connection:
                 response.close()  # the server hears that nobody listens any more
 
     async def _begun(self, method: str, url: str, request: Request | None) -> aiohttp.ClientResponse:
-        """The head of the answer. Servers end connections without saying so: a call that got none by one that was kept
-        goes out again at once."""
-        session = await kept.session()
+        """The head of the answer. Servers end connections without saying so: a call that got none by a reused one goes
+        out again at once."""
+        session = await pooling.session()
         while True:
-            more, way = request.sent() if request else {}, kept.Way()
+            more, attempt = request.sent() if request else {}, pooling.Attempt()
             headers = {**self._headers, **more.pop("headers", {})}
-            settings: Any = {"proxy": self._proxy, "timeout": self._pauses, "trace_request_ctx": way}
+            settings: Any = {"proxy": self._proxy, "timeout": self._pauses, "trace_request_ctx": attempt}
             try:
                 return await session.request(method, url, headers=headers, **settings, **more)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-                if not way.is_kept:
+                if not attempt.is_reused:
                     raise
 
 

@@ -1,4 +1,4 @@
-"""Connections to model servers, kept for the next call: to connect anew for each answer takes a third of a worker's
+"""A pool of connections to model servers: to connect anew for each answer takes a third of a worker's
 processor time."""
 
 import asyncio
@@ -15,10 +15,10 @@ _sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGen
 
 
 @dataclass(slots=True)
-class Way:
+class Attempt:
     """How a request goes out, as its `trace_request_ctx`."""
 
-    is_kept: bool = False
+    is_reused: bool = False
     """Whether by a connection that another one used before."""
 
 
@@ -35,11 +35,11 @@ async def _opened(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.Cli
     # The certificates are shared: to read those of 140 authorities takes 30 ms and more of a processor.
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S, ssl=httpx.create_ssl_context())
     jar = aiohttp.DummyCookieJar()  # no answer is to change the next call
-    ways = aiohttp.TraceConfig()
-    ways.on_connection_reuseconn.append(partial(_note, True))
-    ways.on_connection_create_start.append(partial(_note, False))
+    attempts = aiohttp.TraceConfig()
+    attempts.on_connection_reuseconn.append(partial(_note, True))
+    attempts.on_connection_create_start.append(partial(_note, False))
     async with aiohttp.ClientSession(
-        connector=connector, cookie_jar=jar, request_class=_Call, trace_configs=[ways]
+        connector=connector, cookie_jar=jar, request_class=_Call, trace_configs=[attempts]
     ) as session:
         try:
             yield session
@@ -54,5 +54,5 @@ class _Call(aiohttp.ClientRequest):
         return await super().send(conn)
 
 
-async def _note(is_kept: bool, _: Any, context: Any, __: Any) -> None:
-    context.trace_request_ctx.is_kept = is_kept
+async def _note(is_reused: bool, _: Any, context: Any, __: Any) -> None:
+    context.trace_request_ctx.is_reused = is_reused
