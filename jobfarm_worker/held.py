@@ -56,6 +56,7 @@ class HeldJob:
         self.runs_on = False
         """Whether its handler has not ended yet, be the job ours or not: what cannot be canceled takes its time."""
         self.has_slot = True
+        self.returns = 0  # of the same job, while this attempt runs on
         self._handler = handler
         self._holder = holder
         self._loop = asyncio.get_running_loop()

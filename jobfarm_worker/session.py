@@ -12,7 +12,7 @@ from typing import Any
 from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims, Intake, Prefetching
 from jobfarm_worker.errors import LOST, Refused, Unauthorized, WorkerError
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.held import HeldJob, unclaim
+from jobfarm_worker.held import HeldJob, give_back, unclaim
 from jobfarm_worker.introduction import Introduction
 from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.options import Options
@@ -23,6 +23,7 @@ from jobfarm_worker.running import Handlers, failure
 from jobfarm_worker.tasks import Tasks, Threads, first
 
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
+FREE_RETURNS = 3  # of a job whose earlier attempt still runs here, as if never claimed
 SHARES_S = 1.0  # after another worker was heard to wait, which takes what it can begin meanwhile
 GIVE_BACK_S = 5.0  # for all releases together; a job that could not be released is lost at the farm
 log = logging.getLogger("jobfarm_worker")
@@ -125,7 +126,7 @@ class Session:
 
     def _room(self) -> int:
         """How many jobs more may lie ready; less than none where those that are under way are more."""
-        may_keep = not self.farm.is_drained and asyncio.get_running_loop().time() >= self._shares_until_s
+        may_keep = not (self.farm.is_drained or self._shares())
         most = self._prefetching.room(self.farm.heartbeat_s) if may_keep else 0
         return most - len(self._intake) - self._claiming - self._results.requested
 
@@ -143,6 +144,9 @@ class Session:
             return 0
         return self._options.concurrency - self._taken
 
+    def _shares(self) -> bool:
+        return asyncio.get_running_loop().time() < self._shares_until_s
+
     def _share(self) -> None:
         """Another worker waits for work: what was not begun is for it, and for a while nothing more is kept."""
         self._shares_until_s = asyncio.get_running_loop().time() + SHARES_S
@@ -158,7 +162,8 @@ class Session:
             return
         self._intake.put(jobs)
         self._begin()
-        self._intake.return_those(lambda job: job.has_ceiling)
+        shares = self._shares()
+        self._intake.return_those(lambda job: shares or job.has_ceiling)
 
     def _begin(self) -> None:
         """Let the jobs that lie ready begin on the slots that are free."""
@@ -177,10 +182,15 @@ class Session:
         log.info("%d not begun: given back", len(jobs))
         self._let_return(unclaim(jobs, farm=self.farm))
 
-    async def _return_in_a_while(self, claimed: ClaimedJob) -> None:
-        """At once it would come back at once, again and again, where no other worker takes it."""
+    async def _return_in_a_while(self, claimed: ClaimedJob, earlier: HeldJob) -> None:
+        """At once it would come back at once, where no other worker takes it. Unclaimed it keeps its place, before all
+        that could run: from the fourth time on it is released, and the farm has it wait, longer each time."""
+        earlier.returns += 1
         await first(self.stopping.wait(), timeout_s=AT_ONCE_S)
-        await unclaim([claimed], farm=self.farm)
+        if earlier.returns > FREE_RETURNS:
+            await give_back(claimed, farm=self.farm)
+        else:
+            await unclaim([claimed], farm=self.farm)
 
     def _return_late(self, claimed: ClaimedJob) -> None:
         """A job that came with an answer nobody waited for any more: given back if nothing else may bring it.
@@ -204,7 +214,7 @@ class Session:
         elif (earlier := self._held.get(claimed.id)) is not None and earlier.runs_on:
             log.warning("%s: an earlier attempt of it still runs here; given back", claimed)
             self._free()
-            self._let_return(self._return_in_a_while(claimed))
+            self._let_return(self._return_in_a_while(claimed, earlier))
         else:
             held = self._held[claimed.id] = HeldJob(claimed, handler=handler, holder=self)
             held.start()

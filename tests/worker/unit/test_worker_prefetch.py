@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Job, Worker, session
+from jobfarm_worker import Job, Worker, claims, session
 from tests.worker.unit.outside import KEY, FarmServer, SayNo, StoredJob, until, working
 
 
@@ -49,6 +49,11 @@ def with_a_long_one(farm: FarmServer, **fields: Any) -> tuple[list[StoredJob], S
     before = submitted(farm, 30, **fields)
     long = farm.submit("work", "long", **fields)
     return before, long, submitted(farm, 20, **fields)
+
+
+def _leases(body: dict[str, Any]) -> set[str]:
+    """The ids of the jobs whose ends this call hands in."""
+    return {entry["lease"].partition("-")[2] for entry in body.get("finished", [body])}
 
 
 async def at_the_gate(farm: FarmServer, worker: Worker) -> tuple[asyncio.Task[None], Gate, StoredJob, list[StoredJob]]:
@@ -262,9 +267,31 @@ class TestNotBegun:
             await until(lambda: all(job.status == "pending" for job in after))
             assert long.status == "in_progress"
             gate.open.set()
-            await until(lambda: long.finishes)
-            assert farm.bodies["finish"][-1]["claim_next"] == 1, "for a while only what it can begin"
-            await until(lambda: all(job.finishes for job in after))
+            await until(lambda: all(job.finishes for job in [long, *after]))
+
+        handed_in = farm.bodies["finish"] + farm.bodies["finish_many"]
+        [claimed_next] = [body.get("claim_next", 0) for body in handed_in if str(long.id) in _leases(body)]
+        assert claimed_next <= 1, "for a while only what it can begin"
+
+    async def test_goes_back_at_once_when_it_comes_while_another_worker_waits(
+        self, farm: FarmServer, socket_worker: Worker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With the answer to a call that left before: it lay ready for half a second."""
+        monkeypatch.setattr(session, "SHARES_S", 60.0)
+        monkeypatch.setattr(claims, "LONGEST_READY_S", 60.0)
+        farm.heartbeat_every = 1000.0
+        farm.hold.add("finish")
+        first, *after = submitted(farm, 1)[0], farm.submit("work", "long"), *submitted(farm, 5)
+        gate = Gate(socket_worker)
+
+        async with working(socket_worker):
+            await until(lambda: first.finishes and after[1].status == "in_progress")
+            farm.share()
+            await until(lambda: socket_worker._session and socket_worker._session._shares_until_s)
+            farm.hold.clear()
+            await gate.reached.wait()
+            await until(lambda: all(job.status == "pending" for job in after[1:]))
+            gate.open.set()
 
     async def test_goes_back_at_once_on_a_stop(self, farm: FarmServer, worker: Worker) -> None:
         running, gate, long, after = await at_the_gate(farm, worker)

@@ -129,6 +129,8 @@ class TestStop:
             farm.push_stop(job, reason="timed_out")
             await until(lambda: farm.calls["unclaim"] > 1)
             assert farm.calls["claim"] <= 5, "it comes back in a while, and not at once"
+            await until(lambda: farm.calls["release"])  # at last the farm says how long it waits: others have its place
+            assert farm.calls["unclaim"] == 3
             [still] = worker.board.jobs.values()
             is_shown = still.outbox.stopped if transport == "ws" else True
             go_on.set()
