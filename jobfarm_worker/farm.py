@@ -40,6 +40,7 @@ class Farm:
         self._open = socket
         self._needs_socket = needs_socket
         self._socket: SocketLink | None = None
+        self._was_mute = False  # the last one that was given up let nothing through
         self._up = asyncio.Event()
         self._tried = asyncio.Event()
         self.on_up: Callable[[], None] = lambda: None
@@ -64,9 +65,10 @@ class Farm:
         Raises Refused, Unauthorized, Unreachable or WrongServer.
         """
         answer_s = protocol.answer_s(self.heartbeat_s)
-        link = await self._socket_for(answer_s) or self.http
-        waiting = protocol.waiting(call, seconds=WAIT_S)
-        claiming = asyncio.create_task(link.call(waiting, timeout_s=WAIT_S + answer_s))
+        socket = await self._socket_for(answer_s)
+        is_doubtful = self._was_mute and socket is not None and not socket.received.is_set()
+        waiting = protocol.waiting(call, seconds=(wait_s := 0 if is_doubtful else WAIT_S))  # so that it shows soon
+        claiming = asyncio.create_task((socket or self.http).call(waiting, timeout_s=wait_s + answer_s))
         try:
             await first(claiming, stop.wait())
             return protocol.claimed_jobs(self._noted(claiming.result())) if claiming.done() else []
@@ -181,7 +183,8 @@ class Farm:
             self._up.clear()
 
     def _refused_socket(self, error: SocketRefused, backoff: Backoff) -> float:
-        """How long to wait after a server that answered, but opened no socket."""
+        """How long to wait after a server that answered, but opened no socket that works."""
+        self._was_mute = error.status == 101
         if not self._needs_socket:
             log.info("%s HTTP it is; the socket is retried now and then.", error)
             return SOCKET_AGAIN_S
