@@ -1,6 +1,7 @@
 """The worker: takes jobs, runs their handlers, reports their outcomes."""
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -102,12 +103,18 @@ class Worker(Options):
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)
 
-        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        for number in before:
+            with contextlib.suppress(NotImplementedError):  # Windows, whose loop wakes for each
+                loop.add_signal_handler(number, lambda: None)  # wakes the loop, whichever thread gets the signal
+            signal.signal(number, stop)
         try:
             await self.run()
         finally:
             for number, handler in before.items():
-                signal.signal(number, handler)
+                with contextlib.suppress(NotImplementedError):
+                    loop.remove_signal_handler(number)
+                signal.signal(number, handler or signal.SIG_DFL)
 
 
 def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
