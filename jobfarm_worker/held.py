@@ -36,6 +36,7 @@ class Holder(Protocol):
     heartbeats: Heartbeats
     tasks: Tasks
     context: contextvars.Context
+    run_by: asyncio.Task[None] | None
     stopping: asyncio.Event
 
     def hand_in(self, held: "HeldJob", outcome: JobResult, took_s: float) -> None:
@@ -141,7 +142,7 @@ class HeldJob:
     async def _run_async(self, job: Job) -> None:
         outcome = None
         try:
-            outcome = await perform_async(self._handler, job, self._outbox)
+            outcome = await perform_async(self._handler, job, self._outbox, run_by=self._holder.run_by)
         finally:
             self._task = None
             self._performed(outcome)

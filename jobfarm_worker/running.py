@@ -91,8 +91,11 @@ def perform(function: Handler, job: Job) -> JobResult:
         return _failed(error)
 
 
-async def perform_async(function: Handler, job: Job, outbox: Outbox) -> JobResult:
-    """Run an async handler to its end; canceled only once its job is stopped."""
+async def perform_async(
+    function: Handler, job: Job, outbox: Outbox, *, run_by: asyncio.Task[None] | None = None
+) -> JobResult:
+    """Run an async handler to its end; canceled only once its job is stopped. Where `run_by`, the worker's own task, is
+    canceled at the same moment, as all tasks of a loop that ends, its job is given back."""
     try:
         if job.is_in_parts:
             job.payload = await job.whole_payload()
@@ -101,6 +104,8 @@ async def perform_async(function: Handler, job: Job, outbox: Outbox) -> JobResul
     except asyncio.CancelledError as error:
         if outbox.stopped:
             raise
+        if run_by is not None and run_by.cancelling():
+            outbox.is_released = True
         return _failed(error)  # its own, or of what it awaited
     except (GeneratorExit, KeyboardInterrupt):
         raise

@@ -41,6 +41,7 @@ class Session:
         self.tasks = Tasks(self.fail)
         self.heartbeats = Heartbeats(farm, tasks=self.tasks)
         self.context = contextvars.copy_context()
+        self.run_by = asyncio.current_task()
         self._options = settings
         self._handlers = handlers
         self._held: dict[int, HeldJob] = {}
