@@ -19,7 +19,7 @@ SELECT name, key, max(bucket.shards)::integer AS shards, bool_or(bucket.is_windo
        max(bucket.period_ms) AS period_ms,
        sum(bucket.rate) / count(*) * max(bucket.shards) AS rate,
        sum(bucket.most) / count(*) * max(bucket.shards) AS most,
-       sum(CASE WHEN bucket.period_ms > 0 AND bucket.rate < 1e280 AND abs(bucket.ts::float8) < 1e15 THEN ratelimits_value(
+       sum(CASE WHEN bucket.period_ms > 0 AND bucket.rate < 1e280 AND abs(bucket.ts::float8) < 1e18 THEN ratelimits_value(
                bucket.value, bucket.ts, now_ms, bucket.is_window, bucket.rate, bucket.period_ms, bucket.most)
            ELSE bucket.value END)
            + sum(bucket.most) / count(*) * GREATEST(max(bucket.shards) - count(*), 0) AS value,

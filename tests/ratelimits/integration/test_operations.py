@@ -1,5 +1,6 @@
 """Limits as programs ask them: names, keys, errors, transactions, one statement each."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -31,6 +32,7 @@ from tests.ratelimits.integration import database
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LONG = timedelta(days=1000)  # nothing comes in while a test runs
+ENDLESS = timedelta(days=timedelta.max.days)
 TEN = TokenBucket(10, LONG)
 NAMED = operations.declare("test/named", TEN)
 ONE = operations.declare("test/one", TokenBucket(1, LONG))
@@ -340,6 +342,14 @@ class TestPrune:
         operations.limit("bucket", key="in debt", count=15, reserve=True, config=TokenBucket(10, hour))
         assert pruned() == 2
         assert set(Bucket.objects.values_list("key", flat=True)) == {"in use", "in debt"}
+
+    def test_keeps_what_is_used_once_and_for_all(self) -> None:
+        """The longest period that there is stands for tokens that never come back; a window's first lies long ago."""
+        for name, config in (("bucket", TokenBucket(10, ENDLESS)), ("window", FixedWindow(10, ENDLESS))):
+            for shards in (1, 2):
+                assert operations.limit(name, key=f"{shards}", count=10, config=replace(config, shards=shards)).ok
+        assert pruned() == 0
+        assert max(gauge.value for gauge in queries.gauges(limit=9)[0]) < 1e-9
 
     def test_keeps_a_full_window_for_one_period_more(self) -> None:
         """Its next use would draw new edges. Drained just before an old edge and, forgotten, just before a
