@@ -6,7 +6,7 @@
 DELETE FROM ratelimits_bucket
 WHERE id = ANY (ARRAY(
     SELECT id FROM ratelimits_bucket
-    WHERE CASE WHEN period_ms > 0 AND period_ms < 1e18 AND abs(ts::float8) < 1e18 THEN most <= ratelimits_value(
+    WHERE CASE WHEN period_ms > 0 AND period_ms < 1e18 AND rate < 1e280 AND abs(ts::float8) < 1e18 THEN most <= ratelimits_value(
         value, ts,
         floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint
             - CASE WHEN is_window THEN period_ms ELSE 0 END::bigint,

@@ -154,7 +154,7 @@ class TestABrokenOne:
     def test_state_is_forgotten_and_keeps_no_other_from_being_forgotten(self) -> None:
         far = {"ts": -(2**63)}, {"ts": 2**63 - 1}
         endless = ({"period_ms": period, "is_window": True} for period in (math.nan, math.inf, 1e300))
-        states: list[dict[str, Any]] = [{"period_ms": 0}, *far, *endless]
+        states: list[dict[str, Any]] = [{"period_ms": 0}, {"rate": 1e308}, *far, *endless]
         for broken in states:
             for key in ("broken", "whole"):
                 ratelimits.limit("x", key=key, config=ratelimits.TokenBucket(rate=1, period=timedelta(microseconds=1)))
