@@ -241,7 +241,7 @@ def _in_turn(worker: Worker, finished: Sequence[Finished], *, limit: int, unless
     answers, is_new = hand_in(worker, finished)
     if not limit or (unless_lost and any(isinstance(answer, Refusal) for answer in answers)):
         return answers, [], None
-    if not is_new:  # where all were refused, the call may be a repeat, or not
+    if finished and not is_new:  # where all were refused, the call may be a repeat, or not
         before = _claimed_before(worker, request)
         if before or not all(isinstance(answer, Refusal) for answer in answers):
             return answers, before, None

@@ -38,6 +38,17 @@ class TestFinishMany:
         assert verbs.finish_many(me, body).model_dump()["finished"] == answer.model_dump()["finished"]
         assert farm.fail(me, held[1], retryable=False) == "failed"  # its lease held on
 
+    def test_of_which_none_can_be_stored_claims_what_no_such_call_before_it_did(self) -> None:
+        """None of them was handed in, so there is nothing by which two such calls were the same."""
+        farm.kind()
+        farm.submit(4)
+        me = farm.worker()
+        taken = []
+        for one in operations.claim(me, limit=2):
+            entry: Any = {"id": one.id, "lease": str(one.lease), "outcome": "success", "result": "\ud800"}
+            taken += verbs.finish_many(me, verbs.FinishMany(finished=[entry], claim_next=1, request_id=None)).jobs
+        assert len({job.id for job in taken}) == 2
+
 
 class TestABulk:
     @pytest.mark.parametrize(
