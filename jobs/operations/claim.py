@@ -19,7 +19,8 @@ from jobs.domain.states import Status
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
 from jobs.operations import handed_out, hooks, idempotency, lanes
-from jobs.operations.finish import Finished, Successes, answered, are_successes, hand_in, refusing_locked
+from jobs.operations.edges import refusing_locked
+from jobs.operations.finish import Finished, Successes, answered, are_successes, hand_in
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import fleet, keys, moves

@@ -2,18 +2,19 @@
 theirs waits (docs/adr/0127); and what follows from an end for those that waited for it."""
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import OperationalError, transaction
 
 from jobs.domain import flows
 from jobs.domain.flows import Condition
 from jobs.domain.records import BEHIND, JobRecord
 from jobs.domain.states import Status
-from jobs.errors import InvalidValue, NotUnique, UnknownJob
+from jobs.errors import InvalidValue, NotUnique, RowLocked, UnknownJob
 from jobs.models import Job, Step
 from jobs.operations import content, events, hooks, quotas
 from jobs.queries import bulks, flows as queries, moves, reads
@@ -165,11 +166,12 @@ def look_after_commit(noted: Sequence[int]) -> None:
 
 def look_after(job_ids: Sequence[int]) -> None:
     """Let go what is left to start after these jobs, whose ends are committed and which left notes; and cancel it where
-    one did not succeed, and what comes after that, and so on. What this does not come to, as in a crash, is the
-    janitor's."""
+    one did not succeed, and what comes after that, and so on. What this does not come to, as in a crash or since
+    somebody keeps it locked, is the janitor's."""
     waiting = deque(queries.after_ends(job_ids))
-    while waiting:
-        waiting += _look_once([waiting.popleft() for _ in range(min(len(waiting), queries.AT_ONCE))])
+    with suppress(RowLocked):
+        while waiting:
+            waiting += _look_once([waiting.popleft() for _ in range(min(len(waiting), queries.AT_ONCE))])
 
 
 def go_on(job_ids: Sequence[int]) -> list[int]:
@@ -183,7 +185,23 @@ def go_on(job_ids: Sequence[int]) -> list[int]:
     return _cancel(failed) if failed else []
 
 
-_look_once = transactions.retried(go_on)
+@contextmanager
+def refusing_locked() -> Iterator[None]:
+    """In the block, or the function, that `retried` is around, what somebody keeps locked for longer than it may wait
+    is refused: tried again and again, it would keep the worker's other jobs waiting."""
+    try:
+        yield
+    except OperationalError as error:
+        if transactions.collided(error) or not transactions.is_passing(error):
+            raise
+        raise RowLocked(retry_after=1) from None  # else it were a collision, which is tried again
+
+
+@transactions.retried
+@refusing_locked()
+def _look_once(job_ids: Sequence[int]) -> list[int]:
+    with transactions.waiting_at_most(moves.LOCKED_MS):  # a worker waits for the answer about what it handed in
+        return go_on(job_ids)
 
 
 def _root(step: Step) -> int:

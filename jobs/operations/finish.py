@@ -1,8 +1,7 @@
 """How a run ends: the worker hands in results, gives a job back, or somebody cancels it."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property, partial
@@ -10,7 +9,6 @@ from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import OperationalError
 
 from core import audit
 from core.refusal import CancelVerdict, Refusal, value_or_refusal
@@ -19,9 +17,9 @@ from jobs.domain import leases, outputs, payloads, states
 from jobs.domain.flows import AT_ONCE, Wait
 from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
-from jobs.errors import RowLocked
 from jobs.models import Job, Worker
 from jobs.operations import content, edges, events, hooks, idempotency, queues, waits
+from jobs.operations.edges import refusing_locked
 from jobs.queries import bulks, flows, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions
@@ -59,18 +57,6 @@ class Cancellation:
 
     verdict: CancelVerdict
     status: Status
-
-
-@contextmanager
-def refusing_locked() -> Iterator[None]:
-    """In the block, or the function, that `retried` is around, what somebody keeps locked for longer than it may wait
-    is refused: tried again and again, it would keep the worker's other jobs waiting."""
-    try:
-        yield
-    except OperationalError as error:
-        if transactions.collided(error) or not transactions.is_passing(error):
-            raise
-        raise RowLocked(retry_after=1) from None  # else it were a collision, which is tried again
 
 
 @transactions.retried

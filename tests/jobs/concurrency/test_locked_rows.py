@@ -140,6 +140,21 @@ def test_refuses_what_is_handed_in_with_it_and_changes_nothing(outcome: Any) -> 
     assert operations.finish_and_claim(me, [one, other], limit=1) == ([ended, ended], [])
 
 
+def test_of_a_step_keeps_nobody_waiting_whose_end_it_comes_after() -> None:
+    """The end is committed; what it could not look after is the janitor's, once the row is free."""
+    farm.kind()
+    me = farm.worker()
+    first = operations.submit("work", 1)
+    later = operations.submit("work", 2, after=[first.pk])
+    job = farm.claim_one(me)
+    with locked(later), connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = '10s'")
+        assert farm.succeed(me, job) == "success"
+        cursor.execute("RESET statement_timeout")
+    operations.tend_lanes()
+    assert farm.claim_one(me).id == later.pk
+
+
 def test_that_is_let_go_soon_is_waited_for_by_a_hand_in() -> None:
     farm.kind()
     me = farm.worker()
