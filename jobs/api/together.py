@@ -2,9 +2,10 @@
 actions, as the pages have them: counted, begun, followed, stopped, undone."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import cast
 
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from ninja import Status
 
@@ -47,11 +48,9 @@ def start_flow(request: HttpRequest, body: clients.NewFlow, idempotency_key: Ide
     job = reads.visible_to(user).filter(pk=ids[0]).first()
     if job is None or job.flow_id is None:
         raise JobDeleted(job=ids[0])
-    flow, token = show_flow(request, job.flow_id), people.let_in_by(request)
-    if token is not None and not token.may("read"):  # how its own jobs stand, as after a submit
-        jobs = [step for step in flow.jobs if step.id in ids]
-        flow.jobs, flow.counts, flow.usage = jobs, Counter(step.status.value for step in jobs), None
-    return http.answered(flow, status=201)
+    token = people.let_in_by(request)
+    is_whole = token is None or token.may("read")  # else how its own jobs stand, as after a submit
+    return http.answered(_flow(user, job.flow_id, of=None if is_whole else ids), status=201)
 
 
 @router.call("get", "/flows/{jobid:flow_id}", auth=READ)
@@ -61,12 +60,17 @@ def show_flow(request: HttpRequest, flow_id: int) -> clients.Flow:
     The jobs that you may see of those that are connected, each with what it comes after. A job that was tried again has
     given its place to the one that does so.
     """
-    user = _user(request)
+    return _flow(_user(request), flow_id)
+
+
+def _flow(user: User, flow_id: int, *, of: Collection[int] | None = None) -> clients.Flow:
+    """What this person may see of a flow; `of`: of that the places of these jobs, and not what the whole used."""
     seen = flows.seen(flow_id, viewer=pages.EVERYBODY if reads.is_operator(user) else user.pk)
-    places = seen.places[: clients.MOST_STEPS]
-    used = clients.FlowUsage.model_validate(seen.used, from_attributes=True) if seen.used else None
+    places = [one for one in seen.places if of is None or one.place_id in of][: clients.MOST_STEPS]
+    used = clients.FlowUsage.model_validate(seen.used, from_attributes=True) if seen.used and of is None else None
     jobs = [clients.Step.of(one, seen) for one in places]
-    return clients.Flow(id=flow_id, created_at=seen.created_at, counts=seen.counts, usage=used, jobs=jobs)
+    counts = seen.counts if of is None else Counter(one.status for one in places)
+    return clients.Flow(id=flow_id, created_at=seen.created_at, counts=counts, usage=used, jobs=jobs)
 
 
 @router.call("post", "/flows/{jobid:flow_id}/cancel", auth=OPERATE)

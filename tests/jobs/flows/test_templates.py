@@ -210,6 +210,10 @@ def test_a_token_that_may_only_submit_is_shown_what_its_request_submitted(templa
     assert [one["name"] for one in again["jobs"]] == ["split", "left", "join"]
     assert again["jobs"][0]["status"] == "canceled", "as a submit that is repeated says how its job stands"
     assert (sum(again["counts"].values()), again["usage"]) == (3, None)
+    tried = operations.retry(first["jobs"][0]["id"], by=ada)
+    again = call(ada, "flows", body, scopes=("submit",), key="once").json()
+    assert [one["name"] for one in again["jobs"]] == ["split", "left", "join"]
+    assert again["jobs"][0]["id"] == tried.pk, "which has the place of the first, as anybody sees it"
     whole = call(ada, "flows", body, scopes=("submit", "read"), key="once").json()
     assert len(whole["jobs"]) == sum(whole["counts"].values()) == 4
 
