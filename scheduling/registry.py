@@ -105,7 +105,7 @@ def find(function: Callable[..., Any] | str) -> Function:
             import_string(name)
         except (ImportError, ValueError):
             raise UnknownFunction(function=name) from None
-        except Exception as error:  # whatever a module does when it is imported
+        except (Exception, SystemExit) as error:  # whatever a module does when it is imported
             raise BrokenFunction(function=name, why=sentence_of(error)) from error
     if name not in _functions:
         raise UnknownFunction(function=name)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from django.utils.module_loading import import_string
 
 from core.backoff import Backoff
 from observing import numbers as counts
-from postgres import transactions
+from postgres import clock, transactions
 from scheduling import context, guards, registry
 from scheduling.domain import calls
 from scheduling.domain.calls import Kind, Status, delay_before_next_s
@@ -43,6 +44,7 @@ SHORT = Backoff(first_s=0.5, base=1, jitter=1)  # the wait for a server that is 
 DIED_S = 1.0  # the wait after a death, doubled by each, up to a minute
 ASIDE_S = 10.0  # between two looks at what code of another version has scheduled
 PATIENCE_S = 3600.0  # for so long after its time it waits for a cluster of that version
+UNNOTED_S = 300.0  # then it is an error in the log, which the doctor names: an upgrade takes less
 _AGAIN_S = 5.0  # an action that catches ActionTimedOut gets another
 _RNG = random.SystemRandom()
 
@@ -264,15 +266,31 @@ def _roll_back(run: _Run, error: BaseException) -> None:
 
 def _put_aside(dispatch: Dispatch) -> bool:
     """Leave it to a cluster of another version, if here is no function of that name that takes such arguments; False if
-    there is, or no such cluster has come within an hour."""
+    there is, or no such cluster has come within an hour. True too if another has it, or has put it aside, meanwhile."""
     row = pages.function(dispatch.id)
+    if row is None or row.task_backend is not None or not _is_of_another_version(row):
+        return False
+    sentence, waited_s = "%s #%s is not of this version: it waits for a cluster that has it", _since(row.run_at)
+    log.log(logging.ERROR if waited_s > UNNOTED_S else logging.WARNING, sentence, row.function, dispatch.id)
+    if functions.postpone(dispatch, delay_s=ASIDE_S, patience_s=PATIENCE_S):
+        return True
+    queued = pages.queued(dispatch.id)
+    return queued is None or _since(queued.run_at) < PATIENCE_S
+
+
+def _since(moment: datetime) -> float:
+    return (clock.now() - moment).total_seconds()
+
+
+def _is_of_another_version(row: Any) -> bool:
+    args = None
     try:
-        if row is not None and row.task_backend is None:
-            registry.find(row.function).signature.bind(**json.loads(row.stored_args))  # type: ignore[attr-defined]
-    except (UnknownFunction, TypeError, ValueError) as error:
-        if not isinstance(error, BrokenFunction | ValueError):  # nor what cannot be read, as its run will say
-            log.warning("Function #%s is not of this version: it waits for a cluster that has it", dispatch.id)
-            return functions.postpone(dispatch, delay_s=ASIDE_S, patience_s=PATIENCE_S)
+        args = json.loads(row.stored_args)
+        registry.find(row.function).signature.bind(**args)
+    except (UnknownFunction, TypeError) as error:
+        return isinstance(args, dict) and not isinstance(error, BrokenFunction)
+    except (ValueError, RecursionError):  # what cannot be read, as its run will say
+        return False
     return False
 
 

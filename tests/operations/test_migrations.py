@@ -17,7 +17,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.migrations.state import ProjectState
 
 from jobfarm import command_line, database_health
-from postgres import connections, schema
+from postgres import connections, reachability, schema
 from postgres.errors import LockedOut
 from scheduling.models import Cron
 from tests import farm
@@ -252,6 +252,17 @@ class TestTheCommand:
         assert ["9999_later" in one.remedy for one in database_health.migrations()] == [True]
         assert command_line.run(["manage.py", "cluster", "--mutations", "--once"]) is None
         assert "jobs.9999_later" in capfd.readouterr().err
+
+    @pytest.mark.parametrize("app", ["jobs", "chat", "auth", "removed"])
+    def test_takes_rows_that_a_squashed_migration_left_for_no_later_version_but_for_the_farms_own(
+        self, transactional_db: None, app: str
+    ) -> None:
+        recorder = MigrationRecorder(connection)
+        recorder.record_applied(app, "9999_squashed_away")
+        try:
+            assert (reachability.later_version() is None) == (app != "jobs")
+        finally:
+            recorder.migration_qs.filter(name="9999_squashed_away").delete()
 
 
 class TestAnIndexOnATableInUse:

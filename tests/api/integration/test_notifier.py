@@ -27,6 +27,7 @@ PATIENCE_S = 20
 @pytest.fixture
 def polls_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """For who waits until it polls."""
+    assert bells.POLL_S == 5, "what a process may ask at most"
     monkeypatch.setattr(bells, "POLL_S", 2.0)
 
 

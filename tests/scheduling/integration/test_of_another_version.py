@@ -2,14 +2,19 @@
 
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
 from django.contrib.auth.models import Group
+from django.db import connection
 
-from postgres import clock
+from postgres import clock, connections
 from scheduling import operations as scheduling
 from scheduling.domain.calls import Kind
 from scheduling.models import Due, ScheduledFunction
+from scheduling.operations import clusters, runner
+from scheduling.queries.functions import Holder
 from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,6 +41,16 @@ class TestAFunctionOfAnotherVersion:
         Due.objects.update(next_at=clock.now())
         assert [scheduling.run_due(), stored(row).status] == [1, "success"]
 
+    def test_is_named_by_the_doctor_when_no_such_cluster_has_come_for_minutes(
+        self, row: ScheduledFunction, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for minutes in (1, 10):
+            Due.objects.update(next_at=clock.now())
+            ScheduledFunction.objects.update(run_at=clock.now() - timedelta(minutes=minutes))
+            scheduling.run_due()
+        assert [one.levelname for one in caplog.records] == ["WARNING", "ERROR"]
+        assert f"{stored(row).function} #{row.pk} is not of this version" in caplog.text
+
     def test_is_looked_at_the_less_often_the_longer_it_has_waited(self, row: ScheduledFunction) -> None:
         for minutes, least_s in ((0, 9), (4, 115), (40, 295)):
             Due.objects.update(run_at=clock.now() - timedelta(minutes=minutes), next_at=clock.now())
@@ -43,11 +58,41 @@ class TestAFunctionOfAnotherVersion:
             waits_s = (Due.objects.get().next_at - clock.now()).total_seconds()
             assert least_s < waits_s <= 300, minutes
 
+    def test_is_not_failed_by_who_was_given_it_beside_another_that_put_it_aside(self, row: ScheduledFunction) -> None:
+        [given], by = clusters.dispatch(Kind(row.kind), limit=1), Holder(cluster_id=uuid4(), ran_by="here")
+        ran = runner.action if row.kind == Kind.ACTION else runner.mutation
+        assert [ran(given, by=by), ran(given, by=by), stored(row).status] == [False, False, "pending"]
+
+    def test_is_not_failed_while_another_looks_at_it(self, row: ScheduledFunction) -> None:
+        [given], by = clusters.dispatch(Kind(row.kind), limit=1), Holder(cluster_id=uuid4(), ran_by="here")
+        with psycopg.connect(connections.conninfo()) as other:
+            other.execute("SELECT FROM scheduling_due FOR UPDATE")
+            assert not (runner.action if row.kind == Kind.ACTION else runner.mutation)(given, by=by)
+        assert stored(row).status == "pending"
+
     def test_fails_when_none_has_come_within_an_hour(self, row: ScheduledFunction, changes: dict[str, Any]) -> None:
         Due.objects.update(run_at=clock.now() - timedelta(hours=2))
         scheduling.run_due()
         error = "scheduling.errors.UnknownFunction" if "function" in changes else "builtins.TypeError"
         assert (stored(row).status, stored(row).error_class) == ("failed", error)
+
+
+@pytest.mark.parametrize("function", [sample.say, sample.make_group])
+@pytest.mark.parametrize("args", ["[1]", "7", "[" * 2000 + "]" * 2000])
+def test_arguments_that_no_version_takes_fail_at_once(function: Any, args: str) -> None:
+    row = scheduling.run_after(0, function, **({"word": "x"} if function is sample.say else {"name": "x"}))
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE scheduling_scheduledfunction SET args = %s::jsonb", [args])
+    scheduling.run_due()
+    assert ScheduledFunction.objects.defer("args").get(pk=row.pk).status == "failed"
+
+
+@pytest.mark.parametrize("function", [sample.say, sample.make_group])
+def test_a_module_that_exits_when_it_is_imported_fails_what_is_in_it_and_ends_no_process(function: Any) -> None:
+    row = scheduling.run_after(0, function, **({"word": "x"} if function is sample.say else {"name": "x"}))
+    ScheduledFunction.objects.update(function="tests.scheduling.integration.exits_when_imported.say")
+    scheduling.run_due()
+    assert (stored(row).status, stored(row).error_class) == ("failed", "scheduling.errors.BrokenFunction")
 
 
 class TestAFunctionThatIsOfTheOtherKindNow:

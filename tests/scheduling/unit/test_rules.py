@@ -1,14 +1,26 @@
 """The other rules: moves, retries, moments, arguments, and when a cluster is frozen."""
 
 import random
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
+from django.db import connections
 from hypothesis import given, strategies as st
 
 from core.backoff import Backoff
 from core.refusal import CancelVerdict
-from scheduling.cluster.process_group import OVERDUE_S, SILENT_S, STARTING_S, Vitals, why_frozen
+from scheduling.cluster import process_group
+from scheduling.cluster.process_group import (
+    OVERDUE_S,
+    SILENT_S,
+    STARTING_S,
+    Vitals,
+    keep_connections,
+    plan_by_index,
+    why_frozen,
+)
 from scheduling.domain import calls
 from scheduling.domain.calls import ENDED, Kind, Retry, Status
 from scheduling.errors import NotAFunction, NotJson
@@ -155,6 +167,21 @@ class TestAFrozenCluster:
 
     def test_is_not_one_that_waited_for_a_database_that_is_back_just_now(self) -> None:
         assert why_frozen(Vitals(silent_s=100, overdue_s=100), age_s=1) is None
+
+    def test_keeps_no_lock_and_waits_for_none_so_long_that_it_is_called_so(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What becomes of one that is stopped, or meets a locked table, is tried in concurrency/test_clusters.py."""
+        begins_with, wrapper = {}, connections["default"]
+        monkeypatch.setattr(process_group, "_own_options", {})
+        for prepare in (plan_by_index, partial(keep_connections, Kind.MUTATION)):
+            with monkeypatch.context() as patch:
+                patch.setattr(wrapper, "settings_dict", deepcopy(wrapper.settings_dict))
+                prepare()
+                begins_with[prepare] = {*wrapper.settings_dict["OPTIONS"]["options"].split()}
+        dispatcher, worker = begins_with.values()
+        assert {"lock_timeout=2000", "idle_in_transaction_session_timeout=8000"} <= dispatcher
+        assert "idle_in_transaction_session_timeout=600000" in worker
 
     def test_is_one_that_never_began_to_work(self) -> None:
         assert why_frozen(Vitals(silent_s=None), age_s=STARTING_S) is None

@@ -1,0 +1,1 @@
+raise SystemExit("set SHOP_KEY")
