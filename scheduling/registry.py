@@ -112,6 +112,20 @@ def find(function: Callable[..., Any] | str) -> Function:
     return _functions[name]
 
 
+def takes(name: str, stored_args: str) -> bool:
+    """Whether here is a function of that name that takes such arguments; also of what fails in any version: of a module
+    that cannot be imported, and of arguments that cannot be read."""
+    args = None
+    try:
+        args = json.loads(stored_args)
+        find(name).signature.bind(**args)
+    except (UnknownFunction, TypeError) as error:
+        return isinstance(error, BrokenFunction) or not isinstance(args, dict)
+    except (ValueError, RecursionError):
+        return True
+    return True
+
+
 def dotted_name(call: Callable[..., Any]) -> str:
     module, name = getattr(call, "__module__", None), getattr(call, "__qualname__", None)
     return f"{module}.{name}" if module and name else repr(call)

@@ -22,7 +22,7 @@ from postgres import clock, transactions
 from scheduling import context, guards, registry
 from scheduling.domain import calls
 from scheduling.domain.calls import Kind, Status, delay_before_next_s
-from scheduling.errors import ActionTimedOut, BrokenFunction, KeepsColliding, KillsItsProcess, RowMoved, UnknownFunction
+from scheduling.errors import ActionTimedOut, KeepsColliding, KillsItsProcess, RowMoved, UnknownFunction
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.endings import time_limit
@@ -268,7 +268,7 @@ def _put_aside(dispatch: Dispatch) -> bool:
     """Leave it to a cluster of another version, if here is no function of that name that takes such arguments; False if
     there is, or no such cluster has come within an hour. True too if another has it, or has put it aside, meanwhile."""
     row = pages.function(dispatch.id)
-    if row is None or row.task_backend is not None or not _is_of_another_version(row):
+    if row is None or row.task_backend is not None or registry.takes(row.function, row.stored_args):
         return False
     sentence, waited_s = "%s #%s is not of this version: it waits for a cluster that has it", _since(row.run_at)
     log.log(logging.ERROR if waited_s > UNNOTED_S else logging.WARNING, sentence, row.function, dispatch.id)
@@ -280,18 +280,6 @@ def _put_aside(dispatch: Dispatch) -> bool:
 
 def _since(moment: datetime) -> float:
     return (clock.now() - moment).total_seconds()
-
-
-def _is_of_another_version(row: Any) -> bool:
-    args = None
-    try:
-        args = json.loads(row.stored_args)
-        registry.find(row.function).signature.bind(**args)
-    except (UnknownFunction, TypeError) as error:
-        return isinstance(args, dict) and not isinstance(error, BrokenFunction)
-    except (ValueError, RecursionError):  # what cannot be read, as its run will say
-        return False
-    return False
 
 
 def _collide(run: _Run, statement: str) -> None:
