@@ -109,7 +109,7 @@ def action(dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None],
     for a cluster of another version waits as a mutation does.
     `deadline` is called with the seconds it may take, and with None when it is over.
     """
-    if _is_gone(dispatch) or _put_aside(dispatch):
+    if _is_gone(dispatch) or _until_it_holds(partial(_put_aside, dispatch)):
         return False
     row = _started(dispatch.id, by=by)
     if row is None:
@@ -267,7 +267,7 @@ def _roll_back(run: _Run, error: BaseException) -> None:
 def _put_aside(dispatch: Dispatch) -> bool:
     """Leave it to a cluster of another version, if here is no function of that name that takes such arguments; False if
     there is, or no such cluster has come within an hour. True too if another has it, or has put it aside, meanwhile."""
-    row = pages.function(dispatch.id)
+    row: Any = pages.function(dispatch.id)  # with its `stored_args`
     if row is None or row.task_backend is not None or registry.takes(row.function, row.stored_args):
         return False
     sentence, waited_s = "%s #%s is not of this version: it waits for a cluster that has it", _since(row.run_at)

@@ -15,8 +15,10 @@ from django.db import OperationalError, connection
 
 from postgres import clock, connections
 from scheduling import operations as scheduling
+from scheduling.domain.calls import Kind
 from scheduling.models import Cluster, Due, ScheduledFunction
-from scheduling.operations import clusters
+from scheduling.operations import clusters, runner
+from scheduling.queries.functions import Holder
 from tests import farm
 from tests.scheduling.integration import sample
 
@@ -97,6 +99,16 @@ def test_a_cluster_that_heard_no_answer_to_its_beginning_begins() -> None:
         clusters.begin(cluster_id, role="actions")
 
     assert Cluster.objects.filter(pk=cluster_id).exists()
+
+
+def test_an_action_is_started_by_a_process_whose_connection_was_lost_meanwhile() -> None:
+    row = scheduling.run_after(0, sample.say, word="x")
+    [given] = clusters.dispatch(Kind.ACTION, limit=1)
+    with socket.socket(fileno=os.dup(connection.connection.pgconn.socket)) as line:
+        line.shutdown(socket.SHUT_RDWR)
+
+    assert runner.action(given, by=Holder(cluster_id=uuid.uuid4(), ran_by="here"))
+    assert ScheduledFunction.objects.get(pk=row.pk).status == "success"
 
 
 @pytest.mark.parametrize("function", [is_broken_off, is_stopped_for_too_long])
