@@ -109,7 +109,7 @@ def action(dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None],
     for a cluster of another version waits as a mutation does.
     `deadline` is called with the seconds it may take, and with None when it is over.
     """
-    if _is_gone(dispatch) or _until_it_holds(partial(_put_aside, dispatch)):
+    if _is_gone(dispatch) or _answer(look := partial(_put_aside, dispatch), look):
         return False
     row = _started(dispatch.id, by=by)
     if row is None:
@@ -170,13 +170,19 @@ def _try_again(ended: ScheduledFunction, *, known: bool) -> None:
 
 
 def _started(function_id: int, *, by: Holder) -> ScheduledFunction | None:
+    start = partial(functions.start, function_id, by=by)
+    # It may be committed: then nobody else runs it, nor ends it while this process lives.
+    return _answer(start, partial(start, is_again=True))
+
+
+def _answer(ask: Callable[[], T], again: Callable[[], T]) -> T:
+    """What the database answers; asked `again` where it, or the connection, was away."""
     try:
-        return functions.start(function_id, by=by)
+        return ask()
     except (OperationalError, InterfaceError) as error:
         if not endings.is_away(error):
             raise
-    # It may be committed: then nobody else runs it, nor ends it while this process lives.
-    return _until_it_holds(lambda: functions.start(function_id, by=by, is_again=True))
+    return _until_it_holds(again)
 
 
 class _NotOurs(Exception):
