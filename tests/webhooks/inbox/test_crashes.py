@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from jobs.models import Job
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.webhook_samples import sample, samples, written
 from tests.webhooks.edges import emptying
+from tests.webhooks.inbox import starts
 from tests.webhooks.inbox.support import new, pass_time, pending, receive
 from webhooks.domain.deliveries import Filter, Source
 from webhooks.handlers.registry import Event
-from webhooks.models import Activity, Delivery, DeliveryAttempt
+from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart
 from webhooks.models.resources import GithubIssue
 from webhooks.operations import drain_sandbox_queue, keep, replay_matching
 
@@ -107,17 +109,25 @@ class TestReceiving:
 
 class TestProcessing:
     def test_writes_everything_or_nothing_and_runs_again(self) -> None:
+        farm.kind("triage")
+        had: list[int] = []
+
         def before() -> None:
+            starts.rule(name="kept", event="issues.*", kind="triage", payload={})
             receive(body=OPENED.body, event_type="issues.opened")
+            had.append(Job.objects.count())
+
+        def counts() -> set[int]:
+            written_to: tuple[Any, ...] = (DeliveryAttempt, GithubIssue, Activity, JobStart)
+            return {Job.objects.count() - had[-1], *(model.objects.count() for model in written_to)}
 
         def after() -> None:
             delivery = Delivery.objects.get()
-            counts = [model.objects.count() for model in (DeliveryAttempt, GithubIssue, Activity)]
-            assert (delivery.status, counts) in [("received", [0, 0, 0]), ("processed", [1, 1, 1])]
+            assert (delivery.status, counts()) in [("received", {0}), ("processed", {1})]
             pass_time()
             delivery.refresh_from_db()
             assert (delivery.status, delivery.attempts, delivery.tries) == ("processed", 1, 1)
-            assert all(model.objects.count() == 1 for model in (DeliveryAttempt, GithubIssue, Activity))
+            assert counts() == {1}
             assert [run.status for run in ScheduledFunction.objects.all()] == ["success"]
 
         assert everywhere(scheduling.run_due, before=before, after=after) >= 8
