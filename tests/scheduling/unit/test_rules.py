@@ -16,6 +16,7 @@ from scheduling.cluster.process_group import (
     OVERDUE_S,
     SILENT_S,
     STARTING_S,
+    Pulse,
     Vitals,
     keep_connections,
     plan_by_index,
@@ -164,6 +165,17 @@ class TestAFrozenCluster:
     def test_is_one_that_has_fallen_silent(self) -> None:
         silent = why_frozen(Vitals(silent_s=SILENT_S + 1), age_s=100)
         assert silent == f"it has shown no sign of life for {SILENT_S + 1:.0f} s"
+
+    def test_is_not_one_that_finds_a_backlog_of_hours_and_works_it_off(self) -> None:
+        """From when it was found, and not from when it was due; and anew with each dispatch."""
+        pulse, found = Pulse(), []
+        pulse.beat()
+        for is_overdue in (True, True, False):
+            pulse.note_overdue(is_overdue=is_overdue)
+            found.append(
+                (pulse.is_overdue, pulse.vitals().overdue_s < OVERDUE_S, why_frozen(pulse.vitals(), age_s=100))
+            )
+        assert found == [(True, True, None), (True, True, None), (False, True, None)]
 
     def test_is_not_one_that_waited_for_a_database_that_is_back_just_now(self) -> None:
         assert why_frozen(Vitals(silent_s=100, overdue_s=100), age_s=1) is None
