@@ -3,8 +3,11 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from copy import deepcopy
 from typing import Any
 
+import django.db
 import psycopg
 import pytest
 from django.contrib.postgres.operations import AddConstraintNotValid, RemoveIndexConcurrently
@@ -19,6 +22,7 @@ from django.db.migrations.state import ProjectState
 from jobfarm import command_line, database_health
 from postgres import connections, reachability, schema
 from postgres.errors import LockedOut
+from scheduling.cluster import process_group
 from scheduling.models import Cron
 from tests import farm
 from tests.operations import locks
@@ -224,6 +228,16 @@ class TestChanging:
             assert cursor.fetchone() != ("direct",)
 
 
+@contextmanager
+def a_process_of_its_own() -> Iterator[None]:
+    """What a cluster sets for its connections is not for the tests that come after."""
+    with pytest.MonkeyPatch.context() as patch, closing(connection):
+        connection.close()
+        patch.setattr(process_group, "_own_options", {})
+        patch.setattr(django.db.connections["default"], "settings_dict", deepcopy(connection.settings_dict))
+        yield
+
+
 class TestTheCommand:
     def test_says_in_a_sentence_that_a_table_stays_in_use(
         self, transactional_db: None, other: "psycopg.Connection[Any]", monkeypatch: pytest.MonkeyPatch
@@ -250,7 +264,8 @@ class TestTheCommand:
             call_command("migrate", interactive=False, verbosity=0)
         assert not Cron.objects.filter(retired_at__isnull=False).exists()
         assert ["9999_later" in one.remedy for one in database_health.migrations()] == [True]
-        assert command_line.run(["manage.py", "cluster", "--mutations", "--once"]) is None
+        with a_process_of_its_own():
+            assert command_line.run(["manage.py", "cluster", "--mutations", "--once"]) is None
         assert "jobs.9999_later" in capfd.readouterr().err
 
     @pytest.mark.parametrize("app", ["jobs", "chat", "auth", "removed"])
