@@ -21,6 +21,7 @@ class Holder:
         self.tasks = Tasks(self.fail)
         self.heartbeats = Heartbeats(farm, tasks=self.tasks)
         self.context = contextvars.copy_context()
+        self.run_by = asyncio.current_task()
         self.stopping = asyncio.Event()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

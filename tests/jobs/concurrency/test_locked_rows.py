@@ -25,10 +25,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @contextmanager
-def locked(job: operations.ClaimedJob) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+def locked(job: operations.ClaimedJob | int) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
     """The row is locked by another session, which ends its transaction with the block."""
     with psycopg.connect(connections.conninfo()) as other:
-        other.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [job.id])
+        other.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [job if isinstance(job, int) else job.id])
         yield other
 
 
@@ -147,7 +147,7 @@ def test_of_a_step_keeps_nobody_waiting_whose_end_it_comes_after() -> None:
     first = operations.submit("work", 1)
     later = operations.submit("work", 2, after=[first.pk])
     job = farm.claim_one(me)
-    with locked(later), connection.cursor() as cursor:
+    with locked(later.pk), connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = '10s'")
         assert farm.succeed(me, job) == "success"
         cursor.execute("RESET statement_timeout")
