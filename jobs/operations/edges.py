@@ -169,9 +169,10 @@ def look_after(job_ids: Sequence[int]) -> None:
     one did not succeed, and what comes after that, and so on. What this does not come to, as in a crash or since
     somebody keeps it locked, is the janitor's."""
     waiting = deque(queries.after_ends(job_ids))
-    with suppress(RowLocked):
-        while waiting:
-            waiting += _look_once([waiting.popleft() for _ in range(min(len(waiting), queries.AT_ONCE))])
+    while waiting:
+        ended = [waiting.popleft() for _ in range(min(len(waiting), queries.AT_ONCE))]
+        with suppress(RowLocked):  # the others go on
+            waiting += _look_once(ended)
 
 
 def go_on(job_ids: Sequence[int]) -> list[int]:

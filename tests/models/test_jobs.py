@@ -129,13 +129,14 @@ class JobsMachine(RuleBasedStateMachine):
         for who, lease in self._some_leases(data, most=2):
             request = ("finish", lease.id, lease.lease)
             done = operations.Finished(job_id=lease.id, lease=lease.lease, outcome="success")
+            is_new = self.jobs[lease.id].accepts(who, lease)
             [answer], claimed = operations.finish_and_claim(who, [done], limit=limit)
-            if not self._handed_in(who, lease, answer, good=True):
-                self._got(who, claimed, limit, request, {})
-            elif current := self._current(who, request):
-                self._got(who, claimed, limit, request, current)
-            else:
+            is_repeat = self._handed_in(who, lease, answer, good=True)
+            current = {} if is_new else self._current(who, request)
+            if is_repeat and not current:
                 assert claimed == []
+            else:  # one that is refused may be a repeat too
+                self._got(who, claimed, limit, request, current)
 
     def _release(self, data: st.DataObject) -> None:
         for who, lease in self._some_leases(data, most=1):

@@ -18,6 +18,7 @@ from jobs.domain.outputs import Piece
 from jobs.errors import LeaseLost, RowLocked
 from jobs.models import ALL_JOBS, Job, Live
 from jobs.operations import quotas
+from jobs.queries import flows
 from postgres import connections
 from tests import farm
 
@@ -140,16 +141,19 @@ def test_refuses_what_is_handed_in_with_it_and_changes_nothing(outcome: Any) -> 
     assert operations.finish_and_claim(me, [one, other], limit=1) == ([ended, ended], [])
 
 
-def test_of_a_step_keeps_nobody_waiting_whose_end_it_comes_after() -> None:
-    """The end is committed; what it could not look after is the janitor's, once the row is free."""
+def test_of_a_step_keeps_nobody_waiting_whose_end_it_comes_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ends are committed; what they could not look after is the janitor's, once the row is free."""
+    monkeypatch.setattr(flows, "AT_ONCE", 1)
     farm.kind()
     me = farm.worker()
-    first = operations.submit("work", 1)
-    later = operations.submit("work", 2, after=[first.pk])
-    job = farm.claim_one(me)
+    firsts = farm.submit(2)
+    later, other = (operations.submit("work", 2, after=[first.pk]) for first in firsts)
+    jobs = operations.claim(me, limit=2)
     with locked(later.pk), connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = '10s'")
-        assert farm.succeed(me, job) == "success"
+        ended = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in jobs]
+        assert operations.finish(me, ended) == ["success", "success"]
+        assert farm.claim_one(me).id == other.pk
         cursor.execute("RESET statement_timeout")
     operations.tend_lanes()
     assert farm.claim_one(me).id == later.pk

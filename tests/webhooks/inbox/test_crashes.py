@@ -108,6 +108,7 @@ class TestReceiving:
 
 
 class TestProcessing:
+    @pytest.mark.usefixtures("alone")  # which leaves no jobs to the tests after it
     def test_writes_everything_or_nothing_and_runs_again(self) -> None:
         farm.kind("triage")
         had: list[int] = []
