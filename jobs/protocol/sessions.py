@@ -196,8 +196,8 @@ def queues(call: Call) -> Sequence[str] | None:
 
 
 def note(leases: Leases, call: Call, answer: BaseModel | None) -> None:
-    """Keep `leases` up to date after a call; `answer` None: its lease was lost. What is said of an old lease of a job
-    says nothing of the one that the worker got anew."""
+    """Keep `leases` up to date after a call; `answer` None: its lease was lost. An answer about an old lease of a
+    job says nothing of the one that the worker got anew."""
     if call.job_id is not None and isinstance(call.body, Leased):
         if answer is None or isinstance(answer, Ended | answers.Released):
             _drop(leases, call.job_id, call.body)

@@ -206,7 +206,7 @@ class TestManyClaimsThatWait:
 
 
 def test_an_answer_about_an_old_lease_leaves_the_new_one_watched(socket: ClientConnection) -> None:
-    """A worker that got a job anew is told of its cancel, whatever it was answered about its lease before."""
+    """A worker that got a job anew hears of its cancel, whatever it was answered about its lease before."""
     failed: dict[str, Any] = {"outcome": "failed"}
     calls: dict[str, dict[str, Any]] = {"heartbeat": {}, "output": {"seq": 0, "text": "x"}, "release": {}}
     for verb, more in {**calls, "finish": failed, "heartbeat_many": {}, "finish_many": failed}.items():

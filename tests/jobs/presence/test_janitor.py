@@ -29,7 +29,7 @@ def cookies() -> dict[str, str]:
 
 
 class TestAFrozenJanitor:
-    @pytest.mark.landing  # half a minute of waiting; what is told of a silent one is asked below, by its row
+    @pytest.mark.landing  # half a minute of waiting; what is shown of a silent one is asked below, by its row
     def test_is_told_everywhere_until_it_goes_on(self, cookies: dict[str, str]) -> None:
         with serve() as server, running.janitor() as janitor, running.open_page(server, cookies) as page:
             assert running.ready(server, "janitor") == {"status": "ok"}

@@ -1,6 +1,6 @@
-"""A web process that freezes is told by the others within half a minute, wherever one looks.
+"""A web process that freezes is named by the others within half a minute, wherever one looks.
 
-What is told of a silent one, by its row: tests/pages/edges/test_presence.py. That a frozen one says nothing:
+What is shown of a silent one, by its row: tests/pages/edges/test_presence.py. That a frozen one says nothing:
 test_reachability.py.
 """
 

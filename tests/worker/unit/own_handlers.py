@@ -59,7 +59,7 @@ async def stubborn(job: Job) -> None:
 
 @handlers.handler("fork")
 def fork(job: Job) -> int | None:
-    """How a forked process ended that was told to."""
+    """How a forked process ended that was asked to."""
     forking = multiprocessing.get_context("fork")
     there, here = forking.Pipe()
     child = forking.Process(target=_sleep, args=[here, job.payload])

@@ -155,7 +155,7 @@ class TestHandler:
         assert job.error == "The farm refused the result: It is not JSON: Object of type set is not JSON serializable"
 
     async def test_that_cancels_itself_fails_its_attempt(self, farm: FarmServer, worker: Worker) -> None:
-        """Nobody said how it ended until its lease ran out."""
+        """Nobody reported how it ended until its lease ran out."""
 
         @worker.handler("give up")
         async def give_up(_: Job) -> None:

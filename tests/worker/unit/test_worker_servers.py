@@ -203,7 +203,7 @@ class TestAStream:
         await posted(at)
         assert len({call["from"] for call in world.calls}) == 1
 
-    async def test_that_nobody_reads_any_more_is_told_to_the_server(self, world: World) -> None:
+    async def test_that_nobody_reads_any_more_is_closed_at_the_server(self, world: World) -> None:
         world.is_endless, world.pieces = True, [b'data: {"a": 1}\n\n']
         async with aclosing(server(f"{world.url}/v1").connection().stream(CALL)) as chunks:
             async for _ in chunks:
@@ -233,7 +233,7 @@ class TestAConnectionThatWasKept:
 
     ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
-    async def test_and_has_ended_unsaid_is_left_for_another(self) -> None:
+    async def test_and_has_ended_without_a_word_is_left_for_another(self) -> None:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.closing(writer):
                 await reader.readuntil(b'"tiny"}')
