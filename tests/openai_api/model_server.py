@@ -152,3 +152,29 @@ def refusal(status: int, message: str = "Busy.", code: str | None = None, **head
     error = {"message": message, "type": "invalid_request_error", "param": "messages", "code": code}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Script([json.dumps({"error": error}).encode()], status=status, headers={**JSON, **named})
+
+
+LOOK = {"index": 0, "id": "c", "type": "function", "function": {"name": "look", "arguments": '{"at": "sea"}'}}
+
+
+def by_request(request: dict[str, Any]) -> Script:
+    """The answer of a model to which many calls come: it looks where it may and has not, and writes JSON where it has
+    to. Of "Count." it begins a stream that does not end."""
+    if request["path"] == "/v1/embeddings":
+        data = [{"object": "embedding", "index": n, "embedding": [n, 0.5]} for n, _ in enumerate(request["input"])]
+        return whole(object="list", model="tiny", data=data, usage=USAGE)
+    if request["messages"] == [{"role": "user", "content": "Count."}]:
+        return Script([delta(content="One"), threading.Event()])
+    tools = [tool["function"]["name"] for tool in request.get("tools", [])]
+    if "response_format" in request or "json" in tools:
+        return whole(**completion('{"name": "Eddystone", "feet": 161}'))
+    if tools and request["messages"][-1]["role"] != "tool":
+        end = delta(tool_calls=[LOOK]), delta(finish="tool_calls"), *END[1:]
+        return Script(end) if "stream" in request else whole(**_looking())
+    return streamed("Hel", "lo.") if "stream" in request else whole(**completion("Hello."))
+
+
+def _looking() -> dict[str, Any]:
+    chat = completion("")
+    chat["choices"][0] |= {"message": {"role": "assistant", "tool_calls": [LOOK]}, "finish_reason": "tool_calls"}
+    return chat

@@ -1,42 +1,39 @@
-"""OpenAI's own client for Node.js and Anthropic's, as the registry of npm has it (tests/openai_api/node)."""
+"""Clients for Node.js, as the registry of npm has them: OpenAI's own, Anthropic's, and Vercel's AI SDK."""
 
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jobs.models import Job
+from tests import farm
 from tests.forkserver import ROOT
+from tests.openai_api import npm
 from tests.openai_api.edges.conftest import Working
-from tests.openai_api.model_server import END, USAGE, ModelServer, Script, completion, delta, streamed, whole
+from tests.openai_api.model_server import (
+    END,
+    LOOK,
+    USAGE,
+    ModelServer,
+    Script,
+    by_request,
+    completion,
+    delta,
+    streamed,
+    whole,
+)  # fmt: skip
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SOURCE = ROOT / "tests/openai_api/node"
-KEPT = ROOT / "var/node/openai"  # from one run to the next, for as long as the lock says the same
-CALL = {"index": 0, "id": "c", "type": "function", "function": {"name": "look", "arguments": '{"at": "sea"}'}}
-LOCK = "package-lock.json"
 
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    """A folder with the clients, installed as the lock says."""
-    if not (KEPT / LOCK).exists() or (KEPT / LOCK).read_bytes() != (SOURCE / LOCK).read_bytes():
-        KEPT.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(dir=KEPT.parent))
-        for name in ("package.json", LOCK):
-            shutil.copy(SOURCE / name, new)
-        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-        done = subprocess.run(command, cwd=new, capture_output=True, text=True, check=False, timeout=300)
-        assert done.returncode == 0, done.stdout + done.stderr
-        shutil.rmtree(KEPT, ignore_errors=True)
-        new.rename(KEPT)
-    shutil.copy(SOURCE / "calls.mjs", KEPT)
-    return KEPT
+    """A folder with the clients, and the scripts that call them."""
+    return npm.installed(ROOT / "tests/openai_api/node")
 
 
 def test_calls_of_a_program_on_node(
@@ -47,10 +44,11 @@ def test_calls_of_a_program_on_node(
         whole(**completion("Hello.")), streamed("Hel", "lo."),
         whole(object="list", model="tiny", data=[vector], usage=USAGE),
         whole(**completion("Hello.")), streamed("Hel", "lo."), whole(text="Spoken."),
-        whole(**completion("Hello.")), Script([delta(content="I look."), delta(tool_calls=[CALL]), *END]),
+        whole(**completion("Hello.")), Script([delta(content="I look."), delta(tool_calls=[LOOK]), *END]),
     ]  # fmt: skip
+    openai = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": key}
     with working():
-        seen = _run(folder, server, key)
+        seen = _run(folder, "calls.mjs", **openai, ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY=key)
     assert seen["models"] == ["tiny"]
     assert (seen["chat"], seen["chunks"], seen["usage"]) == ("Hello.", ["", "Hel", "lo.", None, None], 5)
     assert seen["embedding"] == [0.5, -1]
@@ -68,11 +66,34 @@ def test_calls_of_a_program_on_node(
     assert seen["refusal"] == [404, "model_not_found"]
 
 
-def _run(folder: Path, server: Server, key: str) -> Any:
-    openai = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": key}
-    environment = {**os.environ, **openai, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": key}
+def test_calls_of_the_ai_sdk(server: Server, model: ModelServer, working: Working, key: str, folder: Path) -> None:
+    """Chats by its client for any such server and by its OpenAI's, responses, and messages: alike."""
+    model.answer = by_request
+    usage, lighthouse = [3, 2, 5], {"name": "Eddystone", "feet": 161}
+    with working():
+        seen = _run(folder, "ai.mjs", BASE_URL=f"{server.url}/v1", API_KEY=key)
+        canceled = Job.objects.filter(outcome__status="canceled")
+        farm.until(lambda: canceled.count() == 4, what="the cancel of what was aborted")
+    for called in seen["called"]:
+        assert called == {
+            "whole": ["Hello.", "stop", usage], "streamed": [["Hel", "lo."], "stop", usage],
+            "stepped": ["Hello.", ["tool-calls", "stop"]], "flowing": ["Hello.", ["tool-calls", "stop"]],
+            "object": lighthouse, "output": lighthouse,
+        }  # fmt: skip
+    results = [request["messages"][-1] for request in model.requests if len(request.get("messages", [])) == 3]
+    assert results == [{"role": "tool", "tool_call_id": "c", "content": "The sea is rough."}] * 8
+    assert seen["embeddings"] == [[0, 0.5], [1, 0.5]]
+    assert seen["refused"] == [[404, False, "No worker offers the model 'huge' now. Offered are: tiny."]] * 4
+    assert seen["aborted"] == 4
+    paths = ["chat/completions", "chat/completions", "messages", "responses"]
+    assert sorted(job.payload["path"] for job in canceled) == paths
+
+
+def _run(folder: Path, script: str, **environment: str) -> Any:
+    """What the script printed as JSON."""
     done = subprocess.run(
-        ["node", "calls.mjs"], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
+        ["node", script], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+        timeout=120,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
