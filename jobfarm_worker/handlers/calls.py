@@ -9,7 +9,7 @@ import base64
 import json
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -57,6 +57,27 @@ def messages_of(payload: Any) -> list[dict[str, Any]]:
     if not known or known != messages or not all(isinstance(m.get("role"), str) and m.get("content") for m in known):
         raise Failed('"messages" is a list of {"role": "user", "content": "..."}.', retryable=False)
     return known
+
+
+def turns_of(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """These messages of a chat, where users and systems say parts, as every model's template knows them: many have no
+    place for two turns of the user, nor for a system behind others, which is the user's then."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        before = turns[-1]["role"] if turns else "system"
+        role = "user" if message["role"] == "system" != before else message["role"]
+        if turns and role == before and role in ("system", "user"):
+            turns[-1]["content"] += message["content"]
+        else:
+            turns.append({**message, "role": role})
+    return [{**turn, "content": content_of(turn["content"])} for turn in turns]
+
+
+def content_of(parts: Any) -> Any:
+    """The content of a chat's message: a text where nothing else is in it, which every model's template knows."""
+    if not isinstance(parts, list) or any(part["type"] != "text" for part in parts):
+        return parts
+    return "\n\n".join(part["text"] for part in parts)
 
 
 def headers_of(payload: Any) -> dict[str, str]:

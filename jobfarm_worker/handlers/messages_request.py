@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from jobfarm_worker.handlers.calls import unsupported
+from jobfarm_worker.handlers.calls import content_of, turns_of, unsupported
 from jobfarm_worker.handlers.chunks import as_object, objects
 
 Fields = Mapping[str, Any]
@@ -36,7 +36,7 @@ def chat_request(body: Fields) -> tuple[dict[str, Any], Notes]:
         each for each in _blocks(fields.get("system"), "system") if not str(each.get("text")).startswith(_BILLING)
     ]
     parts = _parts(system, "system", notes)
-    request["messages"] = [{"role": "system", "content": _content(parts)}] if parts else []
+    request["messages"] = [{"role": "system", "content": content_of(parts)}] if parts else []
     request["messages"] += _messages(body.get("messages"), notes)
     if "stop_sequences" in fields:
         request["stop"] = fields["stop_sequences"]
@@ -75,15 +75,9 @@ def _note(notes: Notes, *names: str) -> None:
 def _messages(messages: Any, notes: Notes) -> list[dict[str, Any]]:
     if not isinstance(messages, list):
         raise unsupported("messages", "a list of messages")
-    turns: list[dict[str, Any]] = []
-    for number, each in enumerate(messages):
-        for made in _message(each, f"messages[{number}]", notes):
-            # Many templates know no two turns of the user, and a system in the first place alone.
-            if turns and made["role"] == turns[-1]["role"] == "user":
-                turns[-1]["content"] += made["content"]
-            else:
-                turns.append(made)
-    return [{**turn, "content": _content(turn["content"])} if turn["role"] == "user" else turn for turn in turns]
+    return turns_of(
+        made for number, each in enumerate(messages) for made in _message(each, f"messages[{number}]", notes)
+    )
 
 
 def _message(message: Any, at: str, notes: Notes) -> list[dict[str, Any]]:
@@ -101,7 +95,7 @@ def _message(message: Any, at: str, notes: Notes) -> list[dict[str, Any]]:
 
 def _assistant(blocks: Iterable[Fields], at: str, notes: Notes) -> dict[str, Any]:
     calls = [_call(block) for block in blocks if block.get("type") == "tool_use"]
-    content = _content(_parts(blocks, at, notes))
+    content = content_of(_parts(blocks, at, notes))
     more = {"content": content or None, "tool_calls": calls} if calls else {"content": content}
     return {"role": "assistant", **more}
 
@@ -119,7 +113,7 @@ def _results(blocks: Iterable[Fields], at: str, notes: Notes) -> tuple[list[dict
     for block in blocks:
         if block.get("type") == "tool_result":
             parts = _parts(_blocks(block.get("content"), at), at, notes)
-            text = _content([part for part in parts if part["type"] == "text"])
+            text = content_of([part for part in parts if part["type"] == "text"])
             pictures += [part for part in parts if part["type"] != "text"]
             if block.get("is_error"):
                 text = f"Error: {text}" if text else "Error"
@@ -189,21 +183,11 @@ def _address(block: Fields, at: str, known: set[str]) -> str:
     return str(source["url"]) if kind == "url" else f"data:{source['media_type']};base64,{source['data']}"
 
 
-def _content(parts: list[dict[str, Any]]) -> Any:
-    """The content of a chat's message: a text where nothing else is in it, which every model's template knows."""
-    if any(part["type"] != "text" for part in parts):
-        return parts
-    return "\n\n".join(part["text"] for part in parts)
-
-
 def _functions(fields: Fields, notes: Notes) -> dict[str, Any]:
     """Functions and their choice; a choice among none is left out, since a server may refuse it."""
-    functions: list[dict[str, Any]] = []
-    for tool in objects(fields.get("tools")):
-        if tool.get("type") in (None, "custom"):
-            functions.append(_function(tool))
-        else:
-            _note(notes, f"the tool {tool['type']}")
+    tools = objects(fields.get("tools"))
+    functions = [_function(tool) for tool in tools if tool.get("type") in (None, "custom")]
+    _note(notes, *(f"the tool {tool['type']}" for tool in tools if tool.get("type") not in (None, "custom")))
     choice = fields.get("tool_choice")
     names = {each["function"]["name"] for each in functions}
     if isinstance(choice, dict) and choice.get("type") == "tool" and str(choice.get("name")) not in names:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jobfarm_worker.handlers.calls import unsupported
+from jobfarm_worker.handlers.calls import turns_of, unsupported
 from jobfarm_worker.handlers.chunks import objects
 
 PASSED: Final = (
@@ -62,8 +62,7 @@ def chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def left_out(body: Mapping[str, Any]) -> list[str]:
     """What of a request its chat does not say, in a sentence each."""
-    known = {*PASSED, *FARMS, *MAPPED}
-    named = _others(body, known)
+    named = _others(body, {*PASSED, *FARMS, *MAPPED})
     for part, fields in (("reasoning", {"effort"}), ("text", {"format", "verbosity"})):
         named += [f"{part}.{name}" for name in _others(body.get(part), fields)]
     named += [f"the tool {tool.get('type')}" for tool in objects(body.get("tools")) if tool.get("type") != "function"]
@@ -133,11 +132,8 @@ def _text(text: Any) -> dict[str, Any]:
 
 def _messages(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
-    instructions = fields.get("instructions")
-    if instructions is not None:
-        if not isinstance(instructions, str):
-            raise unsupported("instructions", "a text")
-        messages.append({"role": "system", "content": instructions})
+    if "instructions" in fields:
+        messages.append({"role": "system", "content": _parts(fields["instructions"], "instructions")})
     for number, item in enumerate(items_of(fields.get("input"))):
         at = f"input[{number}]"
         kind = item.get("type", "message") if isinstance(item, dict) else None
@@ -145,20 +141,14 @@ def _messages(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
         if add is None:
             raise unsupported(f"{at}.type", f"chat/completions has no place for {kind!r}")
         add(messages, item, at)
-    return messages
+    return turns_of(messages)
 
 
 def _add_message(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) -> None:
     role = _ROLES.get(str(item.get("role")))
     if role is None:
         raise unsupported(f"{at}.role", "user, assistant, system or developer")
-    content = item.get("content")
-    if isinstance(content, list):
-        parts = [_part(part, f"{at}.content[{number}]") for number, part in enumerate(content)]
-        content = parts[0]["text"] if [part["type"] for part in parts] == ["text"] else parts
-    elif not isinstance(content, str):
-        raise unsupported(f"{at}.content", "a text, or a list of parts")
-    messages.append({"role": role, "content": content})
+    messages.append({"role": role, "content": _parts(item.get("content"), f"{at}.content")})
 
 
 def _add_call(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) -> None:
@@ -174,14 +164,10 @@ def _add_call(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) 
 
 
 def _add_output(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) -> None:
-    output = item.get("output")
-    if isinstance(output, list):
-        parts = [_part(part, f"{at}.output[{number}]") for number, part in enumerate(output)]
-        if any(part["type"] != "text" for part in parts):
-            raise unsupported(f"{at}.output", "only texts: chat/completions takes no picture from a function")
-        output = "".join(part["text"] for part in parts)
-    if not isinstance(output, str):
-        raise unsupported(f"{at}.output", "a text, or a list of texts")
+    parts = _parts(item.get("output"), f"{at}.output")
+    if any(part["type"] != "text" for part in parts):
+        raise unsupported(f"{at}.output", "only texts: chat/completions takes no picture from a function")
+    output = "".join(part["text"] for part in parts)
     messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": output})
 
 
@@ -197,6 +183,14 @@ ITEMS: Final[Mapping[str, Callable[[list[dict[str, Any]], Mapping[str, Any], str
     "reasoning": _leave_out,
     "web_search_call": _leave_out,
 }
+
+
+def _parts(content: Any, at: str) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raise unsupported(at, "a text, or a list of parts")
+    return [_part(part, f"{at}[{number}]") for number, part in enumerate(content)]
 
 
 def _part(part: Any, at: str) -> dict[str, Any]:

@@ -68,6 +68,21 @@ class TestTheChatOfARequest:
             ],
         }
 
+    def test_has_a_system_only_in_the_first_place_and_no_two_turns_of_the_user(self) -> None:
+        """As Codex has them, and templates of models do not: Qwen's refuse the call."""
+        texts = [{"type": "input_text", "text": text} for text in ("Skills.", "Permissions.")]
+        items = [
+            {"role": "developer", "content": texts}, {"role": "user", "content": "Here is Linux."},
+            {"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]},
+            {"role": "assistant", "content": "Yes."}, {"role": "system", "content": "Be quick."},
+        ]  # fmt: skip
+        picture = {"type": "image_url", "image_url": {"url": "data:,"}}
+        assert chat_request({"instructions": "Be brief.", "input": items})["messages"] == [
+            {"role": "system", "content": "Be brief.\n\nSkills.\n\nPermissions."},
+            {"role": "user", "content": [{"type": "text", "text": "Here is Linux."}, picture]},
+            {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Be quick."},
+        ]  # fmt: skip
+
     def test_has_calls_of_functions_as_one_turn_and_their_outputs(self) -> None:
         texts = [{"type": "input_text", "text": "ro"}, {"type": "input_text", "text": "ugh"}]
         items = [
