@@ -77,8 +77,7 @@ def hand_in(worker: Worker, finished: Sequence[Finished]) -> tuple[list[Status |
     """`finish`, in the caller's transaction, which the errors of locks leave as they are; and whether something was
     taken that was not taken before."""
     if not are_successes(finished):
-        with transactions.waiting_at_most(moves.LOCKED_MS):
-            return answered(worker, finished, _settle_held(worker, finished))
+        return answered(worker, finished, _settle_held(worker, finished))
     successes = Successes.of(finished)
     moved = moves.succeed(worker, successes.leases, results=successes.results, runs=successes.runs)
     return answered(worker, finished, successes.announce(moved))
@@ -103,10 +102,11 @@ def answered(
 
 
 @transactions.retried
+@refusing_locked()
 def release(worker: Worker, job_id: int, lease: Lease) -> None:
     """Give a job back: pending at once, and not counted as an attempt; the same again changes nothing.
 
-    One that is given back again and again waits a while from the fourth time in a row on. Raises LeaseLost.
+    One that is given back again and again waits a while from the fourth time in a row on. Raises LeaseLost, RowLocked.
     """
     rows = moves.lock_held(worker, [(job_id, lease)])
     if not rows and idempotency.was_released(worker, job_id, lease):
@@ -119,9 +119,10 @@ def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[int]:
     """Take back at once what `worker` was given and does not begin, or what could not be sent to it: as if never
     claimed. The jobs that wait again.
 
-    A lease that it has named meanwhile, or lost, is left alone.
+    A lease that it has named meanwhile, or lost, is left alone; so is one whose row somebody has locked: it goes back by
+    itself.
     """
-    rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_fence < row.fence]
+    rows = [row for row in moves.lock_held(worker, leases, skips=True) if row.confirmed_fence < row.fence]
     never_claimed = [
         Settlement(
             job_id=row.id, fence=row.fence, status=Status.PENDING, failures=row.failures, releases=row.releases,

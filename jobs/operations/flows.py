@@ -28,6 +28,7 @@ from jobs.errors import (
 )
 from jobs.models import Flow, FlowTemplate, Job, Worker, keeps_content
 from jobs.operations import finish, inputs, queues, report, submit
+from jobs.operations.edges import refusing_locked
 from jobs.operations.new_jobs import JobOptions, NewJob, check, recorded
 from jobs.queries import bulks, flows, moves, reads, reports
 from jobs.queries.submits import Stored
@@ -107,7 +108,7 @@ def submit_child(
     earlier one, nothing more is submitted, and that one is the answer. Raises ChildDiffers where that has another kind
     or payload. With `outlives` it goes on when the parent is canceled. Renews the lease.
 
-    The rights are those of the owner: raises as `submit`, and LeaseLost.
+    The rights are those of the owner: raises as `submit`, and LeaseLost, RowLocked.
     """
     if not isinstance(new["payload"], Cut):
         return _child(worker, job_id, lease, new, position=position, outlives=outlives)
@@ -158,6 +159,7 @@ def retry(flow_id: int, *, by: User | None, from_job: int | None = None) -> list
 
 
 @transactions.retried
+@refusing_locked()
 def _child(worker: Worker, job_id: int, lease: Lease, new: NewJob, *, position: int, outlives: bool) -> int:
     if not 0 <= position < MOST_INTO:
         raise InvalidValue(field="position", why=f"from 0 to {MOST_INTO - 1:,}, got {position}")

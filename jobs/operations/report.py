@@ -24,6 +24,7 @@ from jobs.domain.states import Status
 from jobs.errors import InvalidValue, LeaseLost, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.operations import hooks, idempotency, quotas
+from jobs.operations.edges import refusing_locked
 from jobs.queries import moves, reports
 from postgres import connections, transactions
 from postgres.by_loop import NoAnswer
@@ -62,12 +63,13 @@ def heartbeats(worker: Worker, beats: Sequence[Beat]) -> list[datetime | Refusal
     return refusal.in_place(checked, (ends.get(lease) or idempotency.lost(worker, *lease) for lease in leases))
 
 
+@refusing_locked()
 def checkpoint(worker: Worker, job_id: int, lease: Lease, value: Any, *, children: int = 0) -> datetime:
     """Keep what the job has found out so far, any JSON up to 64 kB, in place of the last: each later claim of the job
     brings it, however this attempt ends. None: no claim brings anything any more. Renews the lease; when it runs out.
 
     `children`: how many jobs it had submitted by then (`submit_child`): whoever goes on from here submits the next at
-    this position. Raises LeaseLost, InvalidJson, PayloadTooLarge.
+    this position. Raises LeaseLost, InvalidJson, PayloadTooLarge, RowLocked.
     """
     text = None
     if value is not None:
@@ -149,7 +151,7 @@ def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
 
 def _stored_after_others(worker: Worker, missed: Sequence[Piece]) -> list[moves.Row | None]:
     """The same once those who have the rows locked let go."""
-    with transaction.atomic(), transactions.waiting_at_most(moves.LOCKED_MS):
+    with transaction.atomic():
         held = moves.lock_held(worker, [(piece.job_id, piece.lease) for piece in missed])
         return _stored(worker, missed) if held else [None] * len(missed)
 
@@ -232,7 +234,7 @@ def _renewed(worker: Worker, beats: Mapping[Held, Beat]) -> dict[Held, datetime]
 def _renewed_after_others(worker: Worker, missed: Mapping[Held, Beat]) -> dict[Held, datetime]:
     """The same once those who have the rows locked let go; of leases that are lost nothing."""
     try:
-        with transaction.atomic(), transactions.waiting_at_most(moves.LOCKED_MS):
+        with transaction.atomic():
             moves.lock_held(worker, list(missed))
             return _renewed(worker, missed)
     except OperationalError as error:
@@ -259,6 +261,7 @@ def _checked(piece: Piece) -> Piece:
 
 
 @transactions.retried
+@refusing_locked()
 def _remember(
     worker: Worker, job_id: int, lease: Lease, *, name: str, stored_as: str, content: "File[bytes]"
 ) -> ResultFile:

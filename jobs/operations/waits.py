@@ -21,7 +21,7 @@ from jobs.errors import InvalidValue, JobHasEnded, NotAChild, PayloadTooLarge
 from jobs.models import Signal
 from jobs.operations import edges, hooks
 from jobs.operations.set_aside import ASIDE
-from jobs.queries import flows, reads, waits as queries
+from jobs.queries import flows, moves, reads, waits as queries
 from outbox import operations as outbox
 from postgres import transactions
 
@@ -31,8 +31,10 @@ _ROOTS: Final = ("type", "timestamp", "data")
 
 def lock_keys(waits: Iterable[Wait]) -> None:
     """Before any job is locked: of those who begin to wait by a key and those who send for it, one after the other."""
-    for name, signal_key in sorted({(wait.signal or "", wait.signal_key) for wait in waits if wait.signal_key}):
-        queries.lock_key(name, signal_key)
+    keys = sorted({(wait.signal or "", wait.signal_key) for wait in waits if wait.signal_key})
+    with transactions.waiting_at_most(moves.LOCKED_MS) if keys else nullcontext():
+        for name, signal_key in keys:
+            queries.lock_key(name, signal_key)
 
 
 def begin(job_id: int, wait: Wait) -> datetime | None:

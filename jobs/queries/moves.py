@@ -1,7 +1,7 @@
 """Statements that change jobs. Those that settle expect the caller's transaction to hold the rows' locks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -24,6 +24,7 @@ Row = statements.Row
 ALL_LANES: Final = 10**9  # more than there are (sql/claim.sql)
 Run = tuple[int, Lease, float]  # a job, and for how many seconds it ran under this lease
 LOCKED_MS: Final = 500  # most rows are locked for milliseconds: what a worker says of its job is not lost to that
+_WAIT: Final = f"{LOCKED_MS}ms"
 CLAIMS: Final = 3  # of one call, whose statements each see what was committed before
 
 
@@ -95,7 +96,7 @@ def claim_call(
 
 def succeed_call(worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]) -> statements.Call:
     """What `succeed` runs, for `statements.together` and for EXPLAIN."""
-    more = {"result": arrays.literal(results), "wait": f"{LOCKED_MS}ms"}
+    more = {"result": arrays.literal(results), "wait": _WAIT}
     return statements.load("jobs", "succeed"), _leases(worker, leases) | more
 
 
@@ -140,7 +141,7 @@ def keep_checkpoint(worker: Worker, job_id: int, lease: Lease, *, value: str | N
     """Keep this JSON text as the checkpoint of the job that the lease holds, None: no checkpoint; a row with its
     `lease_expires_at`, none if it is lost. `children`: how many it had submitted by then. Raises Outdated."""
     held = {"worker": worker.pk, "version": worker.version, "job": job_id, "fence": lease.fence, "secret": lease.secret}
-    more = {"value": value, "children": children, "lease_s": settings.JOBFARM["LEASE_S"]}
+    more = {"value": value, "children": children, "lease_s": settings.JOBFARM["LEASE_S"], "wait": _WAIT}
     return _known(worker, statements.load("jobs", "keep_checkpoint").run(held | more))
 
 
@@ -185,10 +186,13 @@ def _output(worker: Worker, pieces: Sequence[Piece], room: Room) -> dict[str, An
     return leases | columns | quotas | rooms
 
 
-def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
-    """Lock the jobs that these (job id, lease) pairs still hold, ordered by id. Raises Outdated."""
-    grace = {"grace_s": settings.JOBFARM["EXCLUSION_S"]}
-    return _known(worker, statements.load("jobs", "lock_held").run(_leases(worker, leases) | grace))
+def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]], *, skips: bool = False) -> list[Row]:
+    """Lock the jobs that these (job id, lease) pairs still hold, ordered by id; with `skips` none that others have
+    locked. From here on the transaction waits for no lock for longer than LOCKED_MS. Raises Outdated."""
+    locking, more = statements.load("jobs", "lock_held"), {"grace_s": settings.JOBFARM["EXCLUSION_S"], "wait": _WAIT}
+    if skips:
+        locking = replace(locking, sql=locking.sql.replace("FOR UPDATE", "FOR UPDATE SKIP LOCKED"))
+    return _known(worker, locking.run(_leases(worker, leases) | more))
 
 
 def note_runs(worker: Worker, runs: Sequence[Run]) -> None:
@@ -200,10 +204,8 @@ def note_runs(worker: Worker, runs: Sequence[Run]) -> None:
 def _note_runs(worker: Worker, runs: Sequence[Run]) -> list[statements.Call]:
     if not runs:
         return []
-    more = {
-        "ran_s": [float(ran_s) for _, _, ran_s in runs], "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
-        "wait": f"{LOCKED_MS}ms",
-    }  # fmt: skip
+    ran_s = [float(ran_s) for _, _, ran_s in runs]
+    more = {"ran_s": ran_s, "confirm_s": settings.JOBFARM["HEARTBEAT_S"], "wait": _WAIT}
     return [(statements.load("jobs", "note_runs"), _leases(worker, [run[:2] for run in runs]) | more)]
 
 

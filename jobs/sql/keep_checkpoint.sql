@@ -1,9 +1,10 @@
 -- Keep what an attempt has found out so far in place of what was kept before, of the job that this lease holds, and renew
 -- the lease; null: keep nothing any more. A row if the lease holds. The job's row is locked until the commit: whoever claims
--- the job later reads what was written before, and whoever lost it writes nothing.
+-- the job later reads what was written before, and whoever lost it writes nothing. It is waited for no longer than `wait`.
 WITH held AS MATERIALIZED (
     SELECT job.job_id AS id, job.fence
-    FROM (SELECT one.* FROM jobs_live AS one WHERE one.job_id = %(job)s::bigint FOR NO KEY UPDATE) AS job
+    FROM (SELECT one.* FROM jobs_live AS one WHERE one.job_id = %(job)s::bigint
+          AND (SELECT set_config('lock_timeout', %(wait)s::text, true)) <> '' FOR NO KEY UPDATE) AS job
     WHERE job.fence = %(fence)s::bigint AND job.lease_secret = %(secret)s::uuid AND job.worker_id = %(worker)s::bigint
       AND (%(version)s::xid IS NULL OR EXISTS (SELECT FROM jobs_as_read(%(worker)s::bigint, %(version)s::xid)))
 ), renewed AS (

@@ -1,6 +1,5 @@
 """A job's row that somebody holds locked for long, as who froze while canceling it: the worker's other jobs go on."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ import psycopg
 import pytest
 from django.db import OperationalError, connection, transaction
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from jobs import operations
@@ -141,6 +141,59 @@ def test_refuses_what_is_handed_in_with_it_and_changes_nothing(outcome: Any) -> 
     assert operations.finish_and_claim(me, [one, other], limit=1) == ([ended, ended], [])
 
 
+def test_costs_a_failure_no_statement_more_to_bound_the_wait_for() -> None:
+    farm.kind()
+    me = farm.worker()
+    farm.submit(1)
+    job = farm.claim_one(me)
+    with CaptureQueriesContext(connection) as run:
+        farm.fail(me, job)
+    assert [each["sql"] for each in run if each["sql"].startswith("SELECT current_setting(")] == []
+    assert len([each for each in run if "lock_timeout" in each["sql"]]) == 1
+
+
+def test_refuses_whatever_else_its_worker_asks_after_half_a_second_and_changes_nothing() -> None:
+    farm.kind()
+    me = farm.worker()
+    farm.submit(1)
+    job = farm.claim_one(me)
+    operations.heartbeat(me, job.id, job.lease)
+    before = farm.everything(job)
+    has_twin = farm.new_job(payload={}, unique_key="same")
+    calls: list[Callable[[], Any]] = [
+        lambda: operations.release(me, job.id, job.lease),
+        lambda: operations.checkpoint(me, job.id, job.lease, {"page": 4}),
+        lambda: operations.submit_child(me, job.id, job.lease, has_twin, position=0),
+    ]
+    rows = "SELECT FROM jobs_live FOR UPDATE", "INSERT INTO jobs_uniquekey (job_id, kind, unique_key) VALUES (0, 'work', 'same')"
+    for locking, call in [*zip(rows[:1] * 3, calls, strict=True), (rows[1], calls[2])]:
+        with psycopg.connect(connections.conninfo()) as other, connection.cursor() as cursor:
+            other.execute(locking)
+            cursor.execute("SET statement_timeout = '10s'")
+            with pytest.raises(RowLocked):
+                call()
+            cursor.execute("RESET statement_timeout")
+            other.rollback()
+        assert farm.everything(job) == before
+    for call in calls[::-1]:
+        call()
+    assert [farm.status(job), Job.objects.count()] == ["pending", 2]
+
+
+def test_keeps_no_other_job_from_being_given_back_that_its_worker_has_not_begun() -> None:
+    farm.kind()
+    me = farm.worker()
+    farm.submit(3)
+    first, *others = operations.claim(me, limit=3)
+    leases = [(job.id, job.lease) for job in (first, *others)]
+    with locked(first), connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = '10s'")
+        assert operations.withdraw(me, leases) == [job.id for job in others]
+        cursor.execute("RESET statement_timeout")
+    assert operations.withdraw(me, leases) == [first.id]
+    assert farm.statuses() == ["pending"] * 3
+
+
 def test_of_a_step_keeps_nobody_waiting_whose_end_it_comes_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ends are committed; what they could not look after is the janitor's, once the row is free."""
     monkeypatch.setattr(flows, "AT_ONCE", 1)
@@ -211,34 +264,17 @@ def test_gets_one_child_of_a_submit_that_is_repeated_while_the_first_is_slow() -
     job = farm.claim_one(me)
     operations.heartbeat(me, job.id, job.lease)
     new = operations.NewJob(kind="work", payload={})
-    is_made, is_over = threading.Event(), threading.Event()
 
     def submit() -> int:
         return operations.submit_child(me, job.id, job.lease, new, position=0)
 
-    def first() -> int:
-        with transaction.atomic():
-            child_id = submit()
-            is_made.set()
-            farm.until(lambda: is_over.is_set() or waits_for_longer_than_a_heartbeat())
-        return child_id
-
     def again() -> int:
-        is_made.wait(30)
-        try:
-            return submit()
-        finally:
-            is_over.set()
+        with pytest.raises(RowLocked):  # after half a second, in which no heartbeat passed it
+            submit()
+        return 0
 
-    assert len(set(farm.at_once(first, again))) == 1
+    with transaction.atomic():
+        child_id = submit()
+        assert farm.at_once(again) == [0]
+    assert submit() == child_id
     assert Job.objects.count() == 2
-
-
-def waits_for_longer_than_a_heartbeat() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_clear_snapshot()")
-        cursor.execute("""
-            SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
-            AND xact_start < clock_timestamp() - interval '1 s'
-        """)
-        return cursor.fetchone() is not None

@@ -272,7 +272,7 @@ class TestTheHolder:
         plans = {
             "heartbeat": _explain("heartbeat", **many, lease_s=60.0, progress=[0.5], detail=["x"], is_alone=True),
             "write_output": _explain("write_output", **many, lease_s=60.0, seq=[0], text=["x"], size=[1], **quotas),
-            "lock_held": _explain("lock_held", **many, grace_s=30.0),
+            "lock_held": _explain("lock_held", **many, grace_s=30.0, wait="500ms"),
             "succeed": _explain("succeed", **many, result=["{}"], wait="500ms"),
         }
         for name, plan in plans.items():
