@@ -119,8 +119,7 @@ def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[int]:
     """Take back at once what `worker` was given and does not begin, or what could not be sent to it: as if never
     claimed. The jobs that wait again.
 
-    A lease that it has named meanwhile, or lost, is left alone; so is one whose row somebody has locked: it goes back by
-    itself.
+    A lease that it has named meanwhile, or lost, is left alone, as is one whose row is locked: it goes back by itself.
     """
     rows = [row for row in moves.lock_held(worker, leases, skips=True) if row.confirmed_fence < row.fence]
     never_claimed = [

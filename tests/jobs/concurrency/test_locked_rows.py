@@ -165,8 +165,9 @@ def test_refuses_whatever_else_its_worker_asks_after_half_a_second_and_changes_n
         lambda: operations.checkpoint(me, job.id, job.lease, {"page": 4}),
         lambda: operations.submit_child(me, job.id, job.lease, has_twin, position=0),
     ]
-    rows = "SELECT FROM jobs_live FOR UPDATE", "INSERT INTO jobs_uniquekey (job_id, kind, unique_key) VALUES (0, 'work', 'same')"
-    for locking, call in [*zip(rows[:1] * 3, calls, strict=True), (rows[1], calls[2])]:
+    row = "SELECT FROM jobs_live FOR UPDATE"
+    twin = "INSERT INTO jobs_uniquekey (job_id, kind, unique_key) VALUES (0, 'work', 'same')"
+    for locking, call in [*((row, each) for each in calls), (twin, calls[2])]:
         with psycopg.connect(connections.conninfo()) as other, connection.cursor() as cursor:
             other.execute(locking)
             cursor.execute("SET statement_timeout = '10s'")
