@@ -200,7 +200,9 @@ def moment(text: str) -> datetime | None:
 
 
 def duration(seconds: float) -> str:
-    """A length of time as people say it: "40 s", "3 min", "2 h 5 min", "3 days"."""
+    """A length of time as people say it: "40 s", "3 min", "2 h 5 min", "3 days"; "∞" for what has no end."""
+    if not math.isfinite(seconds):
+        return "∞"
     whole = round(seconds) or math.ceil(seconds)
     if whole < 120:
         return f"{whole} s"
