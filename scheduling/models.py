@@ -17,6 +17,7 @@ from scheduling.domain.schedules import Missed, Overlap, Source
 
 _ACTION = Q(kind=Kind.ACTION)
 _IN_PROGRESS = Q(status=Status.IN_PROGRESS)
+_FAILED = Q(status__in=[Status.FAILED, Status.UNKNOWN])
 _loose = partial(loose, null=True, blank=True)
 RESTARTS = 4  # of the whole server count as one death: most are nobody's fault, and some are the mutation's
 
@@ -154,6 +155,8 @@ class ScheduledFunction(models.Model):
                 condition=Q(status__in=[Status.CANCELED, Status.FAILED, Status.UNKNOWN]),
             ),
             models.Index("cron", name="scheduling_firings", condition=Q(cron__isnull=False, status__in=sorted(LIVE))),
+            models.Index("status", "ended_at", name="scheduling_failed", condition=_FAILED),
+            models.Index("ended_at", name="scheduling_failed_firings", condition=_FAILED & Q(cron__isnull=False)),
             models.Index("parent", name="scheduling_children", condition=Q(parent__isnull=False)),
             models.Index("retry_of", name="scheduling_retries", condition=Q(retry_of__isnull=False)),
         ]

@@ -24,6 +24,8 @@ SELECT
     (SELECT count(*) FROM scheduling_cluster
       WHERE ending = 'frozen' AND ended_at > clock_timestamp() - interval '1 day') AS frozen,
     (SELECT count(*) FROM (SELECT 1 FROM scheduling_scheduledfunction
-      WHERE status = 'unknown' AND ended_at > clock_timestamp() - interval '1 day' LIMIT 1000) AS counted) AS unknown,
+      WHERE status = 'unknown' AND ended_at > statement_timestamp() - interval '1 day'
+      ORDER BY ended_at DESC LIMIT 1000) AS counted) AS unknown,
     (SELECT count(*) FROM (SELECT 1 FROM scheduling_scheduledfunction
-      WHERE status = 'failed' AND ended_at > clock_timestamp() - interval '1 day' LIMIT 1000) AS counted) AS failed
+      WHERE status = 'failed' AND ended_at > statement_timestamp() - interval '1 day'
+      ORDER BY ended_at DESC LIMIT 1000) AS counted) AS failed

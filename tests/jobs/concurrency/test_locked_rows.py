@@ -195,6 +195,32 @@ def test_keeps_no_other_job_from_being_given_back_that_its_worker_has_not_begun(
     assert farm.statuses() == ["pending"] * 3
 
 
+def test_by_the_first_sending_of_a_hand_in_is_answered_once_that_is_over_and_nothing_is_done_twice_or_lost() -> None:
+    """What came with the first answer, which nobody got, goes back by itself; the whole sent again would bring it."""
+    farm.kind()
+    me = farm.worker()
+    farm.submit(5)
+    ended = [
+        operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in operations.claim(me, limit=2)
+    ]
+
+    def refused() -> None:
+        for finished in (ended, ended[:1], ended[1:]):  # as a worker does: together, then one by one
+            with pytest.raises(RowLocked):
+                operations.finish_and_claim(me, finished, limit=1)
+
+    with transaction.atomic():
+        _, [first] = operations.finish_and_claim(me, ended, limit=1)
+        farm.at_once(refused)
+    came = [operations.finish_and_claim(me, [each], limit=1, unless_lost=True) for each in ended]
+    assert [statuses for statuses, _ in came] == [["success"], ["success"]]
+    assert [job for _, jobs in came for job in jobs] == [], "they claimed nothing the first time either"
+    assert [job.lease for job in operations.finish_and_claim(me, ended, limit=1)[1]] == [first.lease]
+    farm.expire_lease(first, is_confirmed=False)
+    operations.sweep()
+    assert [*farm.statuses(), farm.stored(first).failures] == ["success"] * 2 + ["pending"] * 3 + [0]
+
+
 def test_of_a_step_keeps_nobody_waiting_whose_end_it_comes_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ends are committed; what they could not look after is the janitor's, once the row is free."""
     monkeypatch.setattr(flows, "AT_ONCE", 1)

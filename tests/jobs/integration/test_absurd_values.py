@@ -10,7 +10,7 @@ from tests import farm
 pytestmark = pytest.mark.django_db
 REFUSED = {
     "jobs_live": [
-        *[f"{name} = {value}" for name in ("fence", "output_bytes", "earlier_output_bytes") for value in (2**63 - 1, -1)],
+        *[f"{name} = {n}" for name in ("fence", "output_bytes", "earlier_output_bytes") for n in (2**63 - 1, -1)],
         "failures = 32767", "worker_id = -1",
     ],
     "jobs_job": [
@@ -21,8 +21,9 @@ REFUSED = {
 }  # fmt: skip
 STORED = {
     "jobs_live": [
-        "fence = 99999999999999999", "failures = 32766", "run_at = 'infinity'", "run_at = '-infinity'", "releases = 32767",
-        "expires_at = '-infinity'", "timeout_s = 'NaN'", "next_seq = 2147483647", "progress = 'NaN'", "key_id = -1",
+        "fence = 99999999999999999", "failures = 32766", "run_at = 'infinity'", "run_at = '-infinity'",
+        "releases = 32767", "expires_at = '-infinity'", "timeout_s = 'NaN'", "progress = 'NaN'",
+        "next_seq = 2147483647",
     ],
     "jobs_job": [
         "priority = 32767", "priority = -32768", "max_attempts = 32767", "created_at = 'infinity'", "tags = '{}'",

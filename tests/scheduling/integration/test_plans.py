@@ -13,7 +13,7 @@ from pytest_django import DjangoDbBlocker
 
 from postgres import connections, statements
 from scheduling.domain.calls import Kind
-from scheduling.models import Due
+from scheduling.models import Cron, Due
 from scheduling.operations import clusters
 from scheduling.queries import functions
 from scheduling.queries.functions import Lane
@@ -32,6 +32,15 @@ WITH born AS (
     FROM generate_series(1, %(count)s) AS n RETURNING id, kind, queue, priority, run_at)
 INSERT INTO scheduling_due (function_id, kind, queue, priority, run_at, next_at)
 SELECT id, kind, queue, priority, run_at, run_at FROM born
+"""
+
+FAILED = """
+INSERT INTO scheduling_scheduledfunction
+    (function, kind, queue, priority, args, status, attempt, run_at, ended_at, error, cron_id, fire_at)
+SELECT 'x', 'mutation', 'default', 0, '{}', 'failed', 1, now(),
+       now() - make_interval(days => %(days)s, secs => n / 10.0), 'x', %(cron)s,
+       CASE WHEN %(cron)s IS NOT NULL THEN now() - make_interval(secs => n / 10.0) END
+FROM generate_series(1, %(count)s) AS n
 """
 
 
@@ -119,6 +128,18 @@ class TestALookIntoTheQueue:
         plan = explained("health", {"late_s": 15.0})
         assert ways_into_the_queue(plan) == {"scheduling_due_lanes"}
         assert max(n["Actual Rows"] * n["Actual Loops"] for n in nodes(plan)) <= 2000
+
+    def test_for_what_failed_reads_no_kept_failures(self) -> None:
+        for days, cron, count in ((3, None, 30_000), (0, None, 30_000), (0, "often", 3_000)):
+            run(FAILED, {"days": days, "cron": cron, "count": count})
+        Cron.objects.create(name="often", function="x", schedule="every 60 s", args={})
+        run("ANALYZE scheduling_scheduledfunction")
+        looks = explained("health", {"late_s": 15.0}), explained("failing_crons", {"limit": 5})
+        assert looks[1]["Actual Rows"] == 1
+        for plan in looks:
+            read = [node for node in nodes(plan) if node.get("Relation Name") == "scheduling_scheduledfunction"]
+            assert max(node["Actual Rows"] * node["Actual Loops"] for node in read) <= 1000
+            assert sum(node.get("Rows Removed by Filter", 0) for node in read) <= 1000
 
     def test_goes_by_priority_and_time_through_all_queues(self) -> None:
         found = clusters.dispatch(Kind.MUTATION, limit=DUE + 2000)
