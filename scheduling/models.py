@@ -67,12 +67,9 @@ class Cron(models.Model):
     class Meta:
         ordering = ["name"]
         indexes = [
-            models.Index(
-                "next_at",
-                name="scheduling_crons_due",
-                condition=Q(paused_at__isnull=True, retired_at__isnull=True, next_at__isnull=False),
-            )
-        ]
+            models.Index("next_at", name="scheduling_crons_due",
+                         condition=Q(paused_at__isnull=True, retired_at__isnull=True, next_at__isnull=False))
+        ]  # fmt: skip
 
     def __str__(self) -> str:
         return self.name
@@ -148,18 +145,14 @@ class ScheduledFunction(models.Model):
             models.Index("function", "id", name="scheduling_by_function"),
             models.Index("ended_at", "id", name="scheduling_ended", condition=Q(ended_at__isnull=False)),
             models.Index("cluster_id", name="scheduling_running", condition=_IN_PROGRESS),
-            models.Index(
-                "status",
-                "id",
-                name="scheduling_unhappy",
-                condition=Q(status__in=[Status.CANCELED, Status.FAILED, Status.UNKNOWN]),
-            ),
+            models.Index("status", "id", name="scheduling_unhappy",
+                         condition=Q(status__in=[Status.CANCELED, Status.FAILED, Status.UNKNOWN])),
             models.Index("cron", name="scheduling_firings", condition=Q(cron__isnull=False, status__in=sorted(LIVE))),
             models.Index("status", "ended_at", name="scheduling_failed", condition=_FAILED),
             models.Index("ended_at", name="scheduling_failed_firings", condition=_FAILED & Q(cron__isnull=False)),
             models.Index("parent", name="scheduling_children", condition=Q(parent__isnull=False)),
             models.Index("retry_of", name="scheduling_retries", condition=Q(retry_of__isnull=False)),
-        ]
+        ]  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.function} #{self.pk}"

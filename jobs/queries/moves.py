@@ -78,20 +78,11 @@ def claim_call(
 ) -> statements.Call:
     """What `claim` runs, for `statements.together` and for EXPLAIN."""
     return statements.load("jobs", "claim"), {
-        "worker": worker.pk,
-        "worker_name": worker.name,
-        "queues": list(queues),
-        "limit": limit,
-        "lanes": ALL_LANES,
-        "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
-        "grace_s": settings.JOBFARM["EXCLUSION_S"],
-        "only_if_idle": only_if_idle,
-        "version": worker.version,
-        "request": request,
-        "results_bytes": RESULTS_BYTES,
-        "secrets": arrays.plain(new_secrets(limit)),
-        **taking(),
-    }
+        "worker": worker.pk, "worker_name": worker.name, "version": worker.version, "request": request,
+        "queues": list(queues), "limit": limit, "lanes": ALL_LANES, "only_if_idle": only_if_idle,
+        "confirm_s": settings.JOBFARM["HEARTBEAT_S"], "grace_s": settings.JOBFARM["EXCLUSION_S"],
+        "results_bytes": RESULTS_BYTES, "secrets": arrays.plain(new_secrets(limit)), **taking(),
+    }  # fmt: skip
 
 
 def succeed_call(worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]) -> statements.Call:
@@ -174,12 +165,11 @@ async def write_output_by_loop(worker: Worker, pieces: Sequence[Piece], *, room:
 
 
 def _output(worker: Worker, pieces: Sequence[Piece], room: Room) -> dict[str, Any]:
+    farm = settings.JOBFARM
     quotas = {
-        "attempt_quota": settings.JOBFARM["OUTPUT_BYTES_PER_ATTEMPT"],
-        "piece_quota": settings.JOBFARM["OUTPUT_PIECES_PER_ATTEMPT"],
-        "job_quota": settings.JOBFARM["OUTPUT_BYTES_PER_JOB"],
-        "lease_s": settings.JOBFARM["LEASE_S"],
-    }
+        "attempt_quota": farm["OUTPUT_BYTES_PER_ATTEMPT"], "piece_quota": farm["OUTPUT_PIECES_PER_ATTEMPT"],
+        "job_quota": farm["OUTPUT_BYTES_PER_JOB"], "lease_s": farm["LEASE_S"],
+    }  # fmt: skip
     rooms = {"farm_room": room.farm, "near": arrays.plain(room.owners), "room": arrays.plain(room.owners.values())}
     columns = {name: arrays.literal([getattr(piece, name) for piece in pieces]) for name in ("seq", "text", "size")}
     leases = _leases(worker, [(piece.job_id, piece.lease) for piece in pieces])
@@ -270,16 +260,10 @@ def settle(settlements: Sequence[Settlement]) -> list[Row]:
 
 def jobs_others_could_take(jobs: Sequence[tuple[Row, Sequence[int]]]) -> set[int]:
     """Of these (locked job row, workers it would avoid), the ids for which another live worker exists."""
+    columns = {"job": "id", "queue": "queue", "owner": "owner_id", "group": "group_id", "requirement": "requirement_id"}
+    more = {"avoid": [arrays.plain(avoid) for _, avoid in jobs], "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
     rows = statements.load("jobs", "others_could_take").run(
-        {
-            "job": [row.id for row, _ in jobs],
-            "queue": [row.queue for row, _ in jobs],
-            "owner": [row.owner_id for row, _ in jobs],
-            "group": [row.group_id for row, _ in jobs],
-            "requirement": [row.requirement_id for row, _ in jobs],
-            "avoid": [arrays.plain(avoid) for _, avoid in jobs],
-            "alive_s": settings.JOBFARM["WORKER_ALIVE_S"],
-        }
+        {name: [getattr(row, column) for row, _ in jobs] for name, column in columns.items()} | more
     )
     return {row.job_id for row in rows}
 
