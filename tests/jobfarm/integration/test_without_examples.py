@@ -2,14 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from typing import Any, Final
 
 import pytest
 
 from jobfarm.environment import EXAMPLES
-from tests.jobfarm.integration.test_farm_command import ROOT
+from tests import forkserver
 
 # One process that reports all that apps add to a farm, each kind of thing as a list of words.
 REPORT: Final = """
@@ -55,10 +53,8 @@ NOT_OF_THEIRS: Final = ("chat/completions",)  # a call of OpenAI's API
 
 def _reported(**environment: str) -> dict[str, list[str]]:
     given = {name: os.environ[name] for name in ("PATH", "HOME", "JOBFARM_DATA") if name in os.environ}
-    done = subprocess.run(
-        [sys.executable, "-c", REPORT], cwd=ROOT, check=True, capture_output=True, text=True, timeout=90,
-        env={**given, "JOBFARM_ENV_FILE": "", "DJANGO_SETTINGS_MODULE": "jobfarm.settings", **environment},
-    )  # fmt: skip
+    given |= {"JOBFARM_ENV_FILE": "", "DJANGO_SETTINGS_MODULE": "jobfarm.settings", **environment}
+    done = forkserver.run(["-c", REPORT], env=given, timeout=90, check=True)
     reported: dict[str, Any] = json.loads(done.stdout)
     return reported
 
