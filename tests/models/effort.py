@@ -15,7 +15,7 @@ def effort(*, examples: int, steps: int) -> settings:
     """Settings for a state machine: `examples` sequences of up to `steps` calls, a share of them (`tests.effort`), or
     as many as the environment asks."""
     return settings(
-        max_examples=int(_EXAMPLES) if _EXAMPLES else share(examples, of=2),
+        max_examples=int(_EXAMPLES) if _EXAMPLES else share(examples, of=4),
         stateful_step_count=steps,
         derandomize=_EXAMPLES is None,
         database=None,

@@ -97,7 +97,7 @@ class TestACeiling:
         farm.kind()
         operations.set_ceiling("work", 5)
         workers = [farm.worker(f"w{n}") for n in range(8)]
-        for _ in range(share(20, of=2)):
+        for _ in range(share(20, of=4)):
             farm.submit(20)
             claims = farm.at_once(*(partial(operations.claim, w, limit=2) for w in workers))
             assert 1 <= sum(map(len, claims)) <= 5
@@ -206,7 +206,7 @@ class TestMovingACeiling:
         """While jobs sit beyond a lowered ceiling, free numbers below it are no proof of room."""
         farm.kind()
         workers = [farm.worker(f"w{n}") for n in range(8)]
-        for _ in range(share(15, of=2)):
+        for _ in range(share(15, of=4)):
             operations.set_ceiling("work", 6)
             farm.submit(20)
             mine = operations.claim(workers[0], limit=6)
@@ -235,7 +235,7 @@ class TestMovingACeiling:
     def test_counts_what_a_claim_takes_that_is_under_way(self) -> None:
         farm.kind()
         workers = [farm.worker(f"w{n}") for n in range(6)]
-        for round_no in range(share(40, of=2)):
+        for round_no in range(share(40, of=4)):
             operations.set_ceiling("work", 6)
             farm.submit(6)
             farm.at_once(
@@ -250,7 +250,7 @@ class TestMovingACeiling:
         farm.kind()
         me = farm.worker()
         ceilings = [3, 1, None, 5, 2, None, 4]
-        for round_no in range(share(40, of=2)):
+        for round_no in range(share(40, of=4)):
             operations.set_ceiling("work", ceilings[round_no % 7])
             farm.submit(4)
             mine = operations.claim(me, limit=4)

@@ -27,7 +27,7 @@ class TestTwoFinishesOfOneLease:
     def test_at_the_same_moment_have_one_winner_and_one_answer(self) -> None:
         farm.kind()
         me = farm.worker()
-        for _ in range(share(40, of=2)):
+        for _ in range(share(40, of=4)):
             farm.submit(1)
             claimed = farm.claim_one(me)
             answers = farm.at_once(*(partial(farm.succeed, me, claimed, f"mine {n}") for n in range(3)))
@@ -37,7 +37,7 @@ class TestTwoFinishesOfOneLease:
     def test_at_the_same_moment_bring_the_same_next_jobs(self) -> None:
         farm.kind()
         me = farm.worker()
-        for _ in range(share(20, of=2)):
+        for _ in range(share(20, of=4)):
             farm.submit(4)
             done = operations.Finished(job_id=(first := farm.claim_one(me)).id, lease=first.lease, outcome="success")
             answers = farm.at_once(*[partial(operations.finish_and_claim, me, [done], limit=2)] * 3)
@@ -51,7 +51,7 @@ class TestTwoFinishesOfOneLease:
     def test_one_a_success_and_one_a_failure_leave_one_story(self) -> None:
         farm.kind()
         me = farm.worker()
-        for _ in range(share(20, of=2)):
+        for _ in range(share(20, of=4)):
             [job] = farm.submit(1)
             claimed = farm.claim_one(me)
             good, bad = farm.at_once(
@@ -156,7 +156,7 @@ class TestBatches:
     def test_against_cancels_of_the_same_jobs_end_each_job_once(self) -> None:
         farm.kind()
         me = farm.worker()
-        for _ in range(share(40, of=2)):
+        for _ in range(share(40, of=4)):
             farm.submit(10)
             mine = operations.claim(me, limit=10)
 
@@ -180,7 +180,7 @@ class TestTheJanitor:
 
     def test_times_a_job_out_once_however_many_there_are(self) -> None:
         farm.kind()
-        for _ in range(share(15, of=2)):
+        for _ in range(share(15, of=4)):
             job, sweeps = self._round()
             assert sorted(sweep.taken_back for sweep in sweeps) == [0, 1]
             assert Attempt.objects.filter(job=job).count() == 1
@@ -200,7 +200,7 @@ class TestTheJanitor:
 
     def test_and_a_late_finish_have_one_winner(self) -> None:
         farm.kind(retry_when_lost=False)
-        for _ in range(share(15, of=2)):
+        for _ in range(share(15, of=4)):
             job, answers = self._round(farm.succeed)
             taken_back = sum(sweep.taken_back for sweep in answers[:2])
             assert isinstance(answers[2], LeaseLost) is (taken_back == 1)

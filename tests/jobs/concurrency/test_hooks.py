@@ -92,5 +92,5 @@ def _cancel(job_ids: Sequence[int]) -> None:
 
 
 def _sweep() -> None:
-    for _ in range(share(20, of=2)):
+    for _ in range(share(20, of=4)):
         operations.sweep()

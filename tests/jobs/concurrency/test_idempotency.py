@@ -16,6 +16,7 @@ from jobs.queries.submits import DELETED_AFTER_S
 from ratelimits import operations as ratelimits
 from ratelimits.operations import LimitRequest
 from tests import farm
+from tests.effort import share
 from tests.jobs.limits.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -48,15 +49,16 @@ class TestTwelveOfThreeRequests:
     def test_at_the_same_moment_are_three_submits_counted_once(self) -> None:
         farm.kind()
         ada, bob = farm.user("ada"), farm.user("bob")
-        for round_no in range(15):
+        rounds = share(15, of=2)
+        for round_no in range(rounds):
             of_ada, of_bob = (partial(_once, who, f"one {round_no}", [None] * 3) for who in (ada, bob))
             other = partial(_once, ada, f"other {round_no}", [None])
             answers = farm.at_once(*[of_ada, of_bob, other] * 4)
             for n in range(3):
                 assert answers[n::3] == [answers[n]] * 4
-        assert Job.objects.count() == 15 * (3 + 3 + 1)
+        assert Job.objects.count() == rounds * (3 + 3 + 1)
         used = sample.used(limits.SUBMIT_USER)
-        assert used == {f"user:{ada.pk}": 15 * 4.0, f"user:{bob.pk}": 15 * 3.0}
+        assert used == {f"user:{ada.pk}": rounds * 4.0, f"user:{bob.pk}": rounds * 3.0}
 
 
 class TestRequestsOfOnePerson:
@@ -69,7 +71,7 @@ class TestRequestsOfOnePerson:
                 operations.cancel(job_id, by=ada)
             return []
 
-        for round_no in range(25):
+        for round_no in range(share(25, of=2)):
             keys = [f"u{n}" for n in range(6)]
             calls: list[Callable[[], list[Any]]] = [
                 partial(_once, ada, f"there {round_no}", keys), partial(_once, ada, f"there {round_no}", keys),
@@ -88,7 +90,7 @@ class TestAKeyThatIsForgottenAtThatMoment:
         """The cron deletes what is too old; a new request takes the same rows over."""
         farm.kind()
         ada = farm.user("ada")
-        for _ in range(25):
+        for _ in range(share(25, of=2)):
             for n in range(3):
                 _once(ada, f"k{n}", [None])
             IdempotencyKey.objects.update(created_at=Now() - timedelta(seconds=DELETED_AFTER_S + 1))

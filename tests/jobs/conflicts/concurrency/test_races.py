@@ -21,7 +21,7 @@ from tests.effort import share
 from tests.jobs.conflicts.sample import is_sound, payload, push, pushed, run_all
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ROUNDS = share(24, of=2)
+ROUNDS = share(24, of=4)
 
 
 @pytest.fixture(autouse=True)

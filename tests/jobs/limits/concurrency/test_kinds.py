@@ -61,7 +61,7 @@ class TestFiftySubmitsAtOnce:
 class TestTokensComeBack:
     def test_once_from_a_job_that_two_cancel(self) -> None:
         sample.kind(limit=SLOW, limit_count=2)
-        for _ in range(share(40, of=2)):
+        for _ in range(share(40, of=4)):
             [job] = farm.submit(1)
             verdicts = farm.at_once(*[partial(operations.cancel, job.pk, by=None)] * 2)
             assert sorted(answer.verdict for answer in verdicts) == ["canceled_before_start", "too_late"]
@@ -71,7 +71,7 @@ class TestTokensComeBack:
         sample.kind(limit=PLENTY)
         me = farm.worker()
         ran = 0
-        for _ in range(share(40, of=2)):
+        for _ in range(share(40, of=4)):
             [job] = farm.submit(1)
             both: list[Callable[[], Any]] = [partial(operations.cancel, job.pk, by=None), partial(operations.claim, me)]
             canceled, claimed = farm.at_once(*both)
@@ -81,7 +81,7 @@ class TestTokensComeBack:
 
     def test_once_from_a_job_that_expires_while_it_is_canceled(self) -> None:
         sample.kind(limit=SLOW, limit_count=2, expires_s=60)
-        for _ in range(share(40, of=2)):
+        for _ in range(share(40, of=4)):
             [job] = farm.submit(1)
             farm.pass_time(job, 61)
             farm.at_once(partial[Any](operations.cancel, job.pk, by=None), partial[Any](operations.sweep))
@@ -94,7 +94,7 @@ class TestNobodyWaitsInACircle:
     def test_where_twins_are_submitted_while_jobs_are_canceled_and_expire(self) -> None:
         """The submit holds the limit and looks at the job's row; the end holds the row and wants the limit."""
         sample.kind(limit=PLENTY, expires_s=60)
-        for round_no in range(share(60, of=2)):
+        for round_no in range(share(60, of=4)):
             [job, other] = [farm.submit(1, unique_key=f"{round_no}-{n}")[0] for n in range(2)]
             farm.pass_time(other, 61)
 
@@ -121,5 +121,5 @@ class TestNobodyWaitsInACircle:
         def bulk(kinds: list[str]) -> int:
             return len(operations.submit_many([operations.NewJob(kind=kind, payload={}) for kind in kinds]))
 
-        for _ in range(share(40, of=2)):
+        for _ in range(share(40, of=4)):
             assert farm.at_once(partial(bulk, names), partial(bulk, names[::-1])) == [10, 10]
