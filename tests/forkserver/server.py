@@ -16,14 +16,14 @@ from typing import Any, Final
 
 # What the farm imports of others, and of itself, that reads no settings as it is imported: nearly half of its start.
 LIBRARIES: Final = (
-    "asyncio", "cronsim", "cryptography.fernet", "django.contrib.messages", "django.core.mail",
-    "django.core.management", "django.core.servers.basehttp", "django.core.validators",
+    "asyncio", "cronsim", "cryptography.fernet", "django.contrib.messages",
+    "django.core.mail", "django.core.management", "django.core.servers.basehttp", "django.core.validators",
     "django.db.backends.postgresql.psycopg_any", "django.db.models", "django.forms", "django.http",
     "django.middleware.csrf", "django.template", "django.utils.autoreload", "django.utils.translation.trans_real",
-    "django.views.debug", "django.views.generic", "jinja2", "markdown_it", "nh3", "opentelemetry.trace",
-    "prometheus_client", "psutil", "psycopg", "psycopg_pool", "pydantic.types", "pydantic.deprecated.decorator",
-    "pythonjsonlogger.json", "unittest", "uvicorn.lifespan.on", "uvicorn.main", "uvicorn.protocols.http.auto",
-    "uvicorn.protocols.websockets.auto", "webhooks.domain.rules",
+    "django.views.debug", "django.views.generic", "fido2.server", "jinja2", "markdown_it", "nh3", "opentelemetry.trace",
+    "prometheus_client", "psutil", "psycopg", "psycopg_pool", "pydantic.types",
+    "pydantic.deprecated.decorator", "pythonjsonlogger.json", "requests", "unittest", "uvicorn.lifespan.on",
+    "uvicorn.main", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto", "webhooks.domain.rules",
 )  # fmt: skip
 _MOST_DESCRIPTORS: Final = 32
 
