@@ -202,8 +202,9 @@ class TestAFirstStart:
         assert not embedded.location(data).home.exists()
         with psycopg.connect(first_url) as session:
             assert session.execute("SELECT FROM captcha_captchastore").fetchall() == [], "a first start migrates"
-        own = {"DATABASE_URL": first_url, "SECRET_KEY": KEY, "JOBFARM_DATA": str(data)}
-        assert manage("create_groups", folder=tmp_path, **own).returncode == 0
+        own = environment(DATABASE_URL=first_url, SECRET_KEY=KEY, JOBFARM_DATA=str(data))
+        program = [str(ROOT / "manage.py"), "create_groups"]
+        assert forkserver.run(program, cwd=tmp_path, env=own, timeout=DEADLINE_S).returncode == 0
 
 
 class TestAnEnvironmentFile:

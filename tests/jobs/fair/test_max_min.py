@@ -92,7 +92,7 @@ class Simulation:
         self.busy_s[name] = self.busy_s.get(name, 0.0) + seconds
 
 
-@pytest.mark.parametrize("seed", turn(range(8), of=2))
+@pytest.mark.parametrize("seed", turn(range(8), of=4))
 def test_each_has_what_max_min_sharing_gives_it(seed: int) -> None:
     rng = random.Random(seed)
     slots, farm_kind = rng.randint(1, 5), farm.kind()

@@ -274,7 +274,7 @@ class _Walk:
             assert _used(owner) == _fresh(owner), owner
 
 
-@pytest.mark.parametrize("seed", range(share(6, of=3)))
+@pytest.mark.parametrize("seed", range(share(6, of=6)))
 def test_usage_is_what_a_fresh_count_says_after_any_steps(seed: int, settings: Settings) -> None:
     settings.JOBFARM = {**settings.JOBFARM, "RETENTION_DAYS": 0}
     walk = _Walk(random.Random(seed))

@@ -24,7 +24,7 @@ from tests.effort import turn
 
 pytestmark = pytest.mark.django_db
 QUEUES = ("a", "b", "c")
-SITUATIONS = (*turn(range(60), of=2), 1000)  # in the last one jobs of two ranges of a claim are due at the same moment
+SITUATIONS = (*turn(range(60), of=4), 1000)  # in the last one jobs of two ranges of a claim are due at the same moment
 
 
 @dataclass(kw_only=True)
