@@ -8,9 +8,10 @@ from jobs import operations
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from tests import farm
+from tests.effort import share
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ROUNDS = 60
+ROUNDS = share(60, of=3)
 
 
 def test_that_meets_the_claim_of_another_worker_is_what_that_brings_or_is_refused() -> None:

@@ -10,6 +10,7 @@ from jobs import operations
 from jobs.errors import NotUnique
 from jobs.models import Job, Live
 from tests import farm
+from tests.effort import share
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -21,18 +22,19 @@ def _bulk(keys: list[str]) -> list[int | NotUnique]:
 class TestBulkSubmits:
     def test_in_opposite_orders_never_deadlock_and_store_each_key_once(self) -> None:
         farm.kind()
-        for round_no in range(160):
+        rounds = share(160, of=4)
+        for round_no in range(rounds):
             keys = [f"{round_no}-{n}" for n in range(12)]
             there, back = farm.at_once(partial(_bulk, keys), partial(_bulk, keys[::-1]))
             stored = [isinstance(answer, int) for answer in there]
             assert [isinstance(answer, int) for answer in back[::-1]] == [not mine for mine in stored]
-        assert Job.objects.count() == Job.objects.values("unique_key").distinct().count() == 160 * 12
-        assert Job.objects.count() == 160 * 12
+        assert Job.objects.count() == Job.objects.values("unique_key").distinct().count() == rounds * 12
 
     def test_for_several_owners_of_one_key_in_opposite_orders_never_deadlock(self) -> None:
         farm.kind()
         owners = [*[farm.user(f"user{n}") for n in range(11)], None]
-        for round_no in range(80):
+        rounds = share(80, of=4)
+        for round_no in range(rounds):
             topics = [
                 operations.NewJob(kind="work", payload=1, unique_key=f"{round_no}", owner=owner) for owner in owners
             ]
@@ -41,12 +43,12 @@ class TestBulkSubmits:
             )
             stored = [isinstance(answer, int) for answer in there]
             assert [isinstance(answer, int) for answer in back[::-1]] == [not mine for mine in stored]
-        assert Job.objects.count() == 80 * 12
+        assert Job.objects.count() == rounds * 12
 
     def test_against_the_ends_of_twins_in_opposite_orders_never_deadlock(self) -> None:
         """Who finds that a twin has ended begins anew: after the later keys the earlier one would be out of order."""
         farm.kind()
-        for round_no in range(60):
+        for round_no in range(share(60, of=4)):
             keys = [f"{round_no}-{n}" for n in range(8)]
             old = [answer for answer in _bulk(keys[:4]) if isinstance(answer, int)]
             calls: list[Callable[[], Any]] = [partial(operations.cancel, pk, by=None) for pk in old]
@@ -67,7 +69,7 @@ class TestBulkSubmits:
     def test_against_the_end_of_the_twin_leave_at_most_one_alive(self) -> None:
         farm.kind()
         me = farm.worker()
-        for _ in range(40):
+        for _ in range(share(40, of=2)):
             [first] = _bulk(["same"])
             assert isinstance(first, int)
             claimed = farm.claim_one(me)

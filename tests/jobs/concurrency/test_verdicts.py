@@ -13,9 +13,10 @@ from jobs import operations
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Job, Worker
 from tests import farm
+from tests.effort import share
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ROUNDS = 500
+ROUNDS = share(500, of=2)
 AT_ONCE = 25  # rounds that run side by side: a thread costs more than a round
 
 

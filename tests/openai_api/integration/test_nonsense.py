@@ -17,6 +17,7 @@ from jobs import operations as jobs
 from jobs.models import Job, Worker
 from openai_api.operations import call_hooks
 from tests import farm
+from tests.looped import looped
 from tests.openai_api.batching import content, line, made, offering, step, text, to_the_end, uploaded
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -117,8 +118,8 @@ class TestABody:
             answer = post(client, "batches", {**good, name: value})
             assert answer.status_code in {200, 400, 404}, (name, answer.content)
 
-    @pytest.mark.parametrize("path", ["files", "batches", "models", "responses/resp_1/input_items", "responses/resp_1"])
-    @pytest.mark.parametrize("query", ["after=%00", "after=%F0", "limit=x", "limit=1e9", "order=[]", "stream=%00"])
+    @looped("path", ["files", "batches", "models", "responses/resp_1/input_items", "responses/resp_1"])
+    @looped("query", ["after=%00", "after=%F0", "limit=x", "limit=1e9", "order=[]", "stream=%00"])
     def test_is_asked_for_by_a_query_of_nonsense_and_says_so(self, client: Client, path: str, query: str) -> None:
         assert client.get(f"/v1/{path}?{query}").status_code in {200, 400, 404}
 
