@@ -19,7 +19,7 @@ from tests.ratelimits.concurrency.crew import Crew
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LIMIT = 100
-ROUNDS = int(os.environ.get("RATELIMITS_TEST_ROUNDS", share(100, of=4)))  # of 128 requests each, in each mode
+ROUNDS = int(os.environ.get("RATELIMITS_TEST_ROUNDS", share(100, of=10)))  # tens, of 128 requests each, in each mode
 LONG = timedelta(days=36_500)  # nothing comes in while a test runs
 
 KINDS: dict[str, Config] = {
