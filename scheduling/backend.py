@@ -115,6 +115,16 @@ class SchedulingBackend(tasks.BaseTaskBackend):
 
 
 class Runner:
+    def knows(self, name: str) -> bool:
+        """Whether here is such a task, if one that cannot be imported."""
+        try:
+            _load(name)
+        except (ImportError, tasks.InvalidTask):
+            return False
+        except (Exception, SystemExit):  # whatever a module does when it is imported
+            return True
+        return True
+
     def timeout_s(self, call: Call) -> float | None:
         """How long the task may take; a task that cannot be found fails soon enough."""
         task = _find(call.function)

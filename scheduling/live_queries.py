@@ -1,12 +1,15 @@
 """Live queries of the scheduler: what its pages show, and when that is stale. For operators."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from core.pages import neighbours
 from live.registry import for_holders, live_query
-from scheduling import operations
+from postgres import clock
+from scheduling import operations, registry
+from scheduling.models import Due
 from scheduling.queries import pages
 from scheduling.queries.functions import retry_of
 
@@ -31,10 +34,19 @@ def function(*, function_id: int) -> Mapping[str, Any] | None:
     row = pages.function(function_id)
     if row is None:
         return None
+    queued = pages.queued(function_id)
     return {
-        "function": row, "queued": pages.queued(function_id), "next_try": retry_of(function_id),
-        "children": pages.descendants(function_id),
+        "function": row, "queued": queued, "is_of_another_version": _is_put_aside(row, queued),
+        "next_try": retry_of(function_id), "children": pages.descendants(function_id),
     }  # fmt: skip
+
+
+def _is_put_aside(row: Any, queued: Due | None) -> bool:
+    """Whether this process does not know it, or a cluster did not: what waits for another reason says which."""
+    if queued is None or not registry.takes(row.function, row.stored_args, task_backend=row.task_backend):
+        return queued is not None
+    is_postponed = queued.next_at > queued.run_at and not (queued.collisions or queued.deaths)
+    return is_postponed and queued.next_at > clock.now() + timedelta(seconds=1)
 
 
 @_shown(

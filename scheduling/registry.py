@@ -68,6 +68,9 @@ class Offer:
 class TaskRunner(Protocol):
     """Runs the functions of another interface, whose rows name it in `task_backend` (scheduling.backend)."""
 
+    def knows(self, name: str) -> bool:
+        """Whether here is such a function, if one that cannot be imported."""
+
     def timeout_s(self, call: Call) -> float | None:
         """How long an action may take."""
 
@@ -112,9 +115,12 @@ def find(function: Callable[..., Any] | str) -> Function:
     return _functions[name]
 
 
-def takes(name: str, stored_args: str) -> bool:
+def takes(name: str, stored_args: str, *, task_backend: str | None) -> bool:
     """Whether here is a function of that name that takes such arguments; also of what fails in any version: of a module
-    that cannot be imported, and of arguments that cannot be read."""
+    that cannot be imported, and of arguments that cannot be read. Those of a @task nobody checked when it was enqueued:
+    what does not fit is as likely a mistake."""
+    if task_backend is not None:
+        return interfaces.tasks is not None and interfaces.tasks.knows(name)
     args = None
     try:
         args = json.loads(stored_args)

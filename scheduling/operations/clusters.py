@@ -21,6 +21,7 @@ from scheduling.domain.calls import Kind
 from scheduling.domain.schedules import LATE
 from scheduling.models import Cluster, Cron
 from scheduling.operations import endings, notifications, runner
+from scheduling.operations.crons import declared
 from scheduling.operations.functions import POLL_S
 from scheduling.queries import crons, functions
 from scheduling.queries.functions import Dispatch, Holder, Lane, Share
@@ -53,7 +54,7 @@ def share(cluster_id: UUID) -> Share:
 
 def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] = ()) -> float:
     """How long a cluster may sleep when nothing wakes it: until something is due, at most four seconds."""
-    seconds = functions.next_wake_s(kind, lanes, excluded=excluded)
+    seconds = functions.next_wake_s(kind, lanes, excluded=excluded, declared=declared())
     return POLL_S if seconds is None else min(max(seconds, 0.0), POLL_S)
 
 
@@ -159,7 +160,7 @@ def health() -> Health:
         **numbers._asdict(),
         clusters=living(),
         colliding=tuple(functions.colliding(limit=MOST_COLLIDING)),
-        overdue=tuple(crons.overdue(by=CRON_LATE)[:MOST_CRONS]),
+        overdue=tuple(crons.overdue(by=CRON_LATE, declared=declared())[:MOST_CRONS]),
         unfirable=tuple(crons.unfirable()[:MOST_CRONS]),
         failing=tuple(row._replace(error=in_short(row.error)) for row in crons.failing(MOST_CRONS)),
     )

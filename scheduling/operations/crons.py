@@ -24,7 +24,7 @@ from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.functions import arguments, insert
 from scheduling.queries import crons
-from scheduling.queries.functions import NewFunction
+from scheduling.queries.functions import NewFunction, living_clusters
 
 P = ParamSpec("P")
 
@@ -112,15 +112,21 @@ def sync_crons() -> None:
     """Make the rows of crons say what the code declares.
 
     A new cron gets its first fire time, one with another schedule begins anew; one that nobody declares any more is
-    retired and keeps its history. Pauses and fire times of the others stay, and so does what a person changed; crons
-    that people made are not touched, unless code declares one of that name.
+    retired and keeps its history: where another cluster lives, which may be of a version that declares it, only once
+    none has fired it within an hour (`fire_due`). Pauses and fire times of the others stay, and so does what a person
+    changed; crons that people made are not touched, unless code declares one of that name.
     """
     with transaction.atomic():
         now = clock.now()
         rows = {row.pk: row for row in Cron.objects.select_for_update().order_by("name")}  # in one order
         for name, declared in sorted(_declared.items()):
             _sync(declared, rows.get(name), now=now)
-        crons.retire([n for n, row in rows.items() if n not in _declared and row.source != Source.PERSON])
+        if not living_clusters():
+            crons.retire([n for n, row in rows.items() if n not in _declared and row.source != Source.PERSON])
+
+
+def declared() -> list[str]:
+    return list(_declared)
 
 
 def fire_due() -> list[ScheduledFunction]:
@@ -132,8 +138,10 @@ def fire_due() -> list[ScheduledFunction]:
     """
     with transaction.atomic():
         made: list[ScheduledFunction] = []
-        for row in crons.lock_due(_AT_ONCE):
-            made += _fire_or_pause(row.name, now=row.now)
+        due = crons.lock_due(_AT_ONCE, declared=declared())
+        crons.retire([row.name for row in due if not row.is_ours])
+        for row in due:
+            made += _fire_or_pause(row.name, now=row.now) if row.is_ours else []
         return made
 
 

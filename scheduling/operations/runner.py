@@ -266,7 +266,7 @@ def _roll_back(run: _Run, error: BaseException) -> None:
             _until_it_holds(
                 lambda: process_died(run.dispatch.id, by=run.by, error=error, ran_s=time.monotonic() - run.since)
             )
-    elif not (isinstance(error, TypeError | UnknownFunction) and _put_aside(run.dispatch)):
+    elif not ((run.task_backend or isinstance(error, TypeError | UnknownFunction)) and _put_aside(run.dispatch)):
         _fail(run, error)
 
 
@@ -274,11 +274,12 @@ def _put_aside(dispatch: Dispatch) -> bool:
     """Leave it to a cluster of another version, if here is no function of that name that takes such arguments; False if
     there is, or no such cluster has come within an hour. True too if another has it, or has put it aside, meanwhile."""
     row: Any = pages.function(dispatch.id)  # with its `stored_args`
-    if row is None or row.task_backend is not None or registry.takes(row.function, row.stored_args):
+    if row is None or registry.takes(row.function, row.stored_args, task_backend=row.task_backend):
         return False
     sentence, waited_s = "%s #%s is not of this version: it waits for a cluster that has it", _since(row.run_at)
     log.log(logging.ERROR if waited_s > UNNOTED_S else logging.WARNING, sentence, row.function, dispatch.id)
     if functions.postpone(dispatch, delay_s=ASIDE_S, patience_s=PATIENCE_S):
+        notifications.changed([dispatch.id])
         return True
     queued = pages.queued(dispatch.id)
     return queued is None or _since(queued.run_at) < PATIENCE_S

@@ -2,23 +2,26 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from postgres import statements
+from scheduling.domain.schedules import Source
 from scheduling.models import Cron
 
 Row = statements.Row
 
 
-def lock_due(limit: int) -> list[Row]:
-    """Lock crons whose time has come, in the caller's transaction: their names, each with the clock's `now`."""
-    return statements.load("scheduling", "due_crons").run({"limit": limit})
+def lock_due(limit: int, *, declared: Sequence[str]) -> list[Row]:
+    """Lock crons whose time has come, in the caller's transaction: their names, each with the clock's `now`; those that
+    are not `is_ours`, neither made by a person nor among the `declared`, when they are an hour late."""
+    return statements.load("scheduling", "due_crons").run({"limit": limit, "declared": declared})
 
 
-def overdue(*, by: timedelta) -> "QuerySet[Cron]":
-    """Those that should have fired so long ago, the latest first: what names them."""
-    late = Cron.objects.filter(paused_at=None, retired_at=None, next_at__lt=Now() - by)
+def overdue(*, by: timedelta, declared: Sequence[str]) -> "QuerySet[Cron]":
+    """Those of people and the `declared` that should have fired so long ago, the latest first: what names them."""
+    ours = Q(source=Source.PERSON) | Q(name__in=declared)
+    late = Cron.objects.filter(ours, paused_at=None, retired_at=None, next_at__lt=Now() - by)
     return late.only("name", "source").order_by("next_at")
 
 

@@ -202,20 +202,22 @@ def overdue(kind: Kind, *, late_s: float, queues: Sequence[str] | None = None) -
     return bool(statements.load("scheduling", "overdue").run(params))
 
 
-def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] = ()) -> float | None:
-    """Seconds until something of these lanes is due or a cron fires; None if nothing is ahead. What has been due for
-    longer than two seconds is not looked at."""
-    params = {"kind": kind.value, "excluded": list(excluded), "lookback_s": LOOKBACK_S} | _of(lanes)
-    [row] = statements.load("scheduling", "next_wake").run(params)
+def next_wake_s(
+    kind: Kind, lanes: Sequence[Lane], *, declared: Sequence[str], excluded: Collection[int] = ()
+) -> float | None:
+    """Seconds until something of these lanes is due or a cron fires, of people or `declared`; None if nothing is ahead.
+    What has been due for longer than two seconds is not looked at."""
+    params = {"kind": kind.value, "excluded": list(excluded), "lookback_s": LOOKBACK_S, "declared": declared}
+    [row] = statements.load("scheduling", "next_wake").run(params | _of(lanes))
     return None if row.seconds is None else float(row.seconds)
 
 
 def rest(
-    kind: Kind, *, queues: Sequence[str] | None, own: str | None
+    kind: Kind, *, queues: Sequence[str] | None, own: str | None, declared: Sequence[str]
 ) -> tuple[statements.Statement, statements.Params]:
     """The statement, and its parameters, for a connection of one's own, that says in how many seconds anything of these
-    queues, a cron or a task of django-q2's queue `own` is due; null if nothing is ahead."""
-    params = {"kind": kind.value, "queues": _some(queues), "own": own}
+    queues, a cron (as above) or a task of django-q2's queue `own` is due; null if nothing is ahead."""
+    params = {"kind": kind.value, "queues": _some(queues), "own": own, "declared": declared}
     return statements.load("scheduling", "rest"), params
 
 

@@ -300,7 +300,7 @@ class TestAQueueAndAPriority:
     def test_of_a_firing_are_those_of_its_function(self) -> None:
         Cron.objects.create(
             name="c", function=f"{sample.__name__}.send_first", schedule=scheduling.interval(seconds=60).text(),
-            missed="once", overlap="skip", next_at=clock.now(),
+            missed="once", overlap="skip", next_at=clock.now(), source="person",
         )  # fmt: skip
         [row] = scheduling.fire_due()
         assert (row.queue, row.priority) == ("first", 50)

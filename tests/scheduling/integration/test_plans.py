@@ -120,7 +120,7 @@ class TestALookIntoTheQueue:
     def test_knows_when_the_next_one_is_due_from_the_head_of_each_lane(self) -> None:
         lanes = functions.lanes(Kind.MUTATION)
         given = {"queue": [lane.queue for lane in lanes], "priority": [lane.priority for lane in lanes]}
-        plan = explained("next_wake", given | {"kind": "mutation", "excluded": [], "lookback_s": 2.0})
+        plan = explained("next_wake", given | {"kind": "mutation", "excluded": [], "lookback_s": 2.0, "declared": []})
         assert ways_into_the_queue(plan) == {"scheduling_due_lanes"}
         assert buffers(plan) <= BUFFERS_BESIDES
 

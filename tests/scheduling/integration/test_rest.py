@@ -32,7 +32,7 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
 
 
 def seconds(listener: Listener, kind: Kind = Kind.MUTATION, *, own: str | None = None) -> float | None:
-    (answer,), _ = listener.ask(*functions.rest(kind, queues=None, own=own))
+    (answer,), _ = listener.ask(*functions.rest(kind, queues=None, own=own, declared=crons.declared()))
     assert answer is None or isinstance(answer, float)
     return answer
 
@@ -47,7 +47,7 @@ class TestAClusterAtRest:
         found = seconds(listener)
         assert found is not None
         assert 20 < found <= 30
-        (mine,), _ = listener.ask(*functions.rest(Kind.MUTATION, queues=["default"], own=None))
+        (mine,), _ = listener.ask(*functions.rest(Kind.MUTATION, queues=["default"], own=None, declared=[]))
         assert isinstance(mine, float)
         assert 50 < mine <= 60
         assert seconds(listener, Kind.ACTION) is None
@@ -69,7 +69,7 @@ class TestAClusterAtRest:
     def test_misses_no_notification_that_comes_while_it_asks(self, listener: Listener) -> None:
         with connection.cursor() as cursor:
             cursor.execute("NOTIFY scheduling, 'mutation'")
-        _, is_woken = listener.ask(*functions.rest(Kind.MUTATION, queues=None, own=None))
+        _, is_woken = listener.ask(*functions.rest(Kind.MUTATION, queues=None, own=None, declared=[]))
         assert is_woken
-        _, is_woken = listener.ask(*functions.rest(Kind.MUTATION, queues=None, own=None))
+        _, is_woken = listener.ask(*functions.rest(Kind.MUTATION, queues=None, own=None, declared=[]))
         assert not is_woken
