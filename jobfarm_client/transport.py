@@ -3,9 +3,11 @@ for both; that of a blocking transport never waits for a loop, so `result` carri
 
 import asyncio
 import codecs
+import math
 import os
 import random
 import socket
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
@@ -236,7 +238,13 @@ class Blocking(Transport):
     async def _send(self, request: Request, **how: Any) -> httpx.Response:
         if self._process != os.getpid():
             self._connect()
-        return self._client.send(self._options.built(self._client, request), stream=True, **how)
+        built = self._options.built(self._client, request)
+        built.extensions["trace"] = _bound
+        _call.until = built.extensions["until"] + 0.5  # see Awaited
+        try:
+            return self._client.send(built, stream=True, **how)
+        finally:
+            _call.until = math.inf
 
     async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
         for piece in response.iter_bytes():
@@ -244,6 +252,32 @@ class Blocking(Transport):
 
     async def _end(self, response: httpx.Response) -> None:
         response.close()
+
+
+class _Call(threading.local):
+    """Until when this thread waits for the head of an answer."""
+
+    until = math.inf
+
+
+_call = _Call()
+
+
+def _bound(name: str, info: Mapping[str, Any]) -> None:
+    """Let no read of a new connection take longer than its call may: of a head that comes byte by byte each is one."""
+    if not name.endswith((".connect_tcp.complete", ".start_tls.complete")):
+        return
+    connection = info["return_value"]
+    read = connection.read
+
+    def bounded(max_bytes: int, timeout: float | None = None) -> bytes:
+        left_s = _call.until - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("The answer came too slowly.")
+        data: bytes = read(max_bytes, min(left_s, LONGEST_S if timeout is None else timeout))
+        return data
+
+    connection.read = bounded
 
 
 def result(call: Coroutine[Any, Any, T]) -> T:

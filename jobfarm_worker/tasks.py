@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import contextvars
+import os
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 _Call = tuple[Callable[[], Any], Callable[[Any], None], str]
@@ -53,6 +56,28 @@ class Tasks:
             await work
         except Exception as error:
             self._on_error(error)
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """For `asyncio.to_thread`, whose threads otherwise keep a process alive that has given its jobs back. As many calls
+    run at once as in a loop's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places = threading.Semaphore(min(32, (os.cpu_count() or 1) + 4))
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        threading.Thread(target=self._run, args=(future, partial(fn, *args, **kwargs)), daemon=True).start()
+        return future
+
+    def _run(self, future: Future[Any], call: Callable[[], Any]) -> None:
+        with self._places:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
 
 
 class Threads:

@@ -15,6 +15,7 @@ from jobfarm_worker.observing import Scoreboard
 from jobfarm_worker.options import Options
 from jobfarm_worker.running import Handlers, HandlerT
 from jobfarm_worker.session import Session
+from jobfarm_worker.tasks import DaemonThreads
 
 
 class Worker(Options):
@@ -95,6 +96,7 @@ class Worker(Options):
 
     async def _run_until_signal(self) -> None:
         loop, process = asyncio.get_running_loop(), os.getpid()
+        loop.set_default_executor(DaemonThreads())
 
         def stop(number: int, _: object) -> None:
             if os.getpid() == process:

@@ -2,15 +2,19 @@
 processor time."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import aiohttp
 import httpx
 
+LIFE_S = 30.0  # then it is closed after the call that it carries: behind a balancer it leads to one server for ever
 IDLE_S = 1.0  # that a connection is kept: servers end them after two seconds and more, as a call may be on its way
+_used_since: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # by the connection's protocol
 _sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[Any, None]]] = {}
 
 
@@ -51,6 +55,8 @@ class _Call(aiohttp.ClientRequest):
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         if conn.protocol.should_close:  # something came unasked, which would be read as the answer
             raise aiohttp.ServerDisconnectedError
+        if (now := time.monotonic()) > _used_since.setdefault(conn.protocol, now) + LIFE_S:
+            conn.protocol.force_close()
         return await super().send(conn)
 
 

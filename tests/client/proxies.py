@@ -16,13 +16,14 @@ _PASSED: Final = ("Authorization", "Content-Type", "Idempotency-Key")
 @dataclass(frozen=True)
 class Own:
     """An answer of the proxy's own. `is_held`: nothing is sent until the proxy ends, as a buffer does it; `piece`: so
-    many bytes of the body are, every twentieth of a second."""
+    many bytes of the body are, every twentieth of a second, or already of its head."""
 
     status: int
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     is_held: bool = False
     piece: int = 0
+    is_slow_at_once: bool = False
 
 
 Rule = Callable[[str, str], Own | None]
@@ -66,11 +67,15 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(answer.body)))
-        self.end_headers()
-        step = answer.piece or len(answer.body) or 1
+        text = answer.body
+        if answer.is_slow_at_once:
+            text = f"HTTP/1.1 {answer.status} OK\r\nContent-Length: {len(text)}\r\n\r\n".encode() + text
+        else:
+            self.end_headers()
+        step = answer.piece or len(text) or 1
         with suppress(OSError):  # whom it takes too long goes
-            for start in range(0, len(answer.body), step):
-                self.wfile.write(answer.body[start : start + step])
+            for start in range(0, len(text), step):
+                self.wfile.write(text[start : start + step])
                 if answer.piece and self.server.ending.wait(0.05):
                     break
 

@@ -116,11 +116,14 @@ class TestACallWhoseAnswerIsLost:
 
 
 class TestAnAnswer:
-    def test_that_trickles_is_given_up_in_the_time_of_a_call(self, server: Server, make: Make) -> None:
-        trickling = Own(200, b'{"verdict": "too_late", "status": "failed"}' + b" " * 400, JSON, piece=1)
+    @pytest.mark.parametrize("part", ["body", "head"])
+    def test_that_trickles_is_given_up_in_the_time_of_a_call(self, server: Server, make: Make, part: str) -> None:
+        text = b'{"verdict": "too_late", "status": "failed"}' + b" " * 400
+        trickling, began = Own(200, text, JSON, piece=1, is_slow_at_once=part == "head"), time.monotonic()
         with proxy(server.url, lambda *_: trickling) as between, pytest.raises(Unreachable) as lost:
             make(between.url, timeout_s=0.3, retry_for_s=0).cancel(1)
         assert lost.value.maybe_done
+        assert time.monotonic() < began + 2
 
     def test_of_a_farm_that_nobody_gets_through_to_is_of_a_call_that_was_not_done(self, make: Make) -> None:
         with ExitStack() as stack, socket.create_server(("127.0.0.1", 0), backlog=0) as full:

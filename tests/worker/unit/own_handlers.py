@@ -36,6 +36,12 @@ def deaf(job: Job) -> None:
     time.sleep(job.payload)
 
 
+@handlers.handler("deaf thread")
+async def deaf_thread(job: Job) -> None:
+    """Hear no stop, in a thread of the loop's own."""
+    await asyncio.to_thread(time.sleep, job.payload)
+
+
 @handlers.handler("count")
 def count(job: Job) -> list[int]:
     """Keep by which claim each step was done, of as many as the payload says."""

@@ -118,7 +118,7 @@ class TestProcess:
         assert (second.status, second.attempt) == ("pending", 0)
         assert "job 1 wait: success" in output
 
-    @pytest.mark.parametrize("kind", ["wait", "deaf", "stubborn"])
+    @pytest.mark.parametrize("kind", ["wait", "deaf", "deaf thread", "stubborn"])
     @pytest.mark.parametrize("arguments", [["--grace", "0.1"], ["--transport", "http", "--grace", "60"]])
     async def test_gives_back_what_takes_too_long(self, farm: FarmServer, kind: str, arguments: list[str]) -> None:
         job = farm.submit(kind, 60)

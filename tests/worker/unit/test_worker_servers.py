@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jobfarm_worker.handlers import pooling
 from jobfarm_worker.handlers.servers import (
     BrokenStreamError,
     Request,
@@ -202,6 +203,16 @@ class TestAStream:
         world.pieces = [b"{}"]
         await posted(at)
         assert len({call["from"] for call in world.calls}) == 1
+
+    async def test_goes_by_another_connection_now_and_then_as_a_balancer_knows_no_other_way_to_another_server(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(pooling, "LIFE_S", 0.2)
+        at, until_s = server(f"{world.url}/v1"), asyncio.get_running_loop().time() + 0.5
+        world.pieces = [b'data: {"a": 1}\n\n', b"data: [DONE]\n\n"]
+        while asyncio.get_running_loop().time() < until_s:
+            assert await streamed(at) == [{"a": 1}]
+        assert 2 <= len({call["from"] for call in world.calls}) <= 5
 
     async def test_that_nobody_reads_any_more_is_closed_at_the_server(self, world: World) -> None:
         world.is_endless, world.pieces = True, [b'data: {"a": 1}\n\n']
