@@ -115,12 +115,25 @@ class TestTheHistory:
     def test_can_be_taken_back_and_leaves_nothing_behind(self) -> None:
         """What a migration's SQL file makes, its other half takes away."""
         with empty_database() as name, on(name):
-            executor = MigrationExecutor(connection)
+            history: dict[str, list[set[str]]] = {app: [set()] for app in our_apps()}
+            left: list[str] = []
+
+            def look(step: str, migration: Any = None, _: bool = False) -> None:
+                if migration is None or migration.app_label not in history or not step.endswith("_success"):
+                    return
+                known, now = history[migration.app_label], _schema(migration.app_label)
+                if step == "apply_success":
+                    known.append(now)
+                elif known.pop() and now != known[-1]:
+                    left.extend(f"{migration}: {one}" for one in now ^ known[-1])
+                    known[-1] = now  # the same once
+
+            executor = MigrationExecutor(connection, look)
             executor.migrate([node for node in executor.loader.graph.leaf_nodes() if node[0] in our_apps()])
             assert _functions() > 0
-            executor = MigrationExecutor(connection)
+            executor = MigrationExecutor(connection, look)
             executor.migrate([(app, None) for app in sorted(our_apps())])
-            assert _functions() == 0
+            assert (left, _functions()) == ([], 0)
             ours = tuple(f"{app}_" for app in our_apps())
             assert [table for table in connection.introspection.table_names() if table.startswith(ours)] == []
 
@@ -295,6 +308,26 @@ class TestAnIndexOnATableInUse:
         finally:
             with connection.cursor() as cursor:
                 cursor.execute("DROP INDEX jobs_test_index")
+
+
+def _schema(app: str) -> set[str]:
+    """What an app has in the database: columns, indexes, constraints, triggers and functions."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT format('%%s.%%s %%s %%s %%s', table_name, column_name, data_type, is_nullable, column_default)
+            FROM information_schema.columns WHERE table_schema = 'public' AND table_name LIKE %(of_app)s
+            UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename LIKE %(of_app)s
+            UNION ALL SELECT format('%%s %%s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
+            WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text LIKE %(of_app)s
+            UNION ALL SELECT pg_get_triggerdef(oid) FROM pg_trigger
+            WHERE NOT tgisinternal AND tgrelid::regclass::text LIKE %(of_app)s
+            UNION ALL SELECT pg_get_functiondef(oid) FROM pg_proc
+            WHERE pronamespace = 'public'::regnamespace AND proname LIKE %(of_app)s
+            """,
+            {"of_app": f"{app}\\_%"},
+        )
+        return {definition for (definition,) in cursor.fetchall()}
 
 
 def _functions() -> int:
