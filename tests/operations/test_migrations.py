@@ -262,11 +262,13 @@ class TestTheCommand:
 
     @pytest.fixture
     def later(self, transactional_db: None) -> Iterator[None]:
-        """A database that code of a later version has migrated, with a cron of its own."""
+        """A database that code of a later version has migrated, with a cron of its own, and an index less."""
         recorder = MigrationRecorder(connection)
         recorder.record_applied("jobs", "9999_later")
         Cron.objects.create(name="of the later version", function="x.y", schedule="every 1 h")
+        connection.cursor().execute("ALTER INDEX jobs_running RENAME TO jobs_running_later")
         yield
+        connection.cursor().execute("ALTER INDEX jobs_running_later RENAME TO jobs_running")
         recorder.migration_qs.filter(name="9999_later").delete()
 
     @pytest.mark.usefixtures("later")
@@ -276,7 +278,8 @@ class TestTheCommand:
         with pytest.raises(CommandError, match=r"jobs\.9999_later"):
             call_command("migrate", interactive=False, verbosity=0)
         assert not Cron.objects.filter(retired_at__isnull=False).exists()
-        assert ["9999_later" in one.remedy for one in database_health.migrations()] == [True]
+        findings = [*database_health.migrations(), *database_health.schema()]
+        assert ["9999_later" in one.remedy for one in findings] == [True]
         with a_process_of_its_own():
             assert command_line.run(["manage.py", "cluster", "--mutations", "--once", "--skip-checks"]) is None
         assert "jobs.9999_later" in capfd.readouterr().err
