@@ -125,6 +125,12 @@ def sync_crons() -> None:
             crons.retire([n for n, row in rows.items() if n not in _declared and row.source != Source.PERSON])
 
 
+def declare_again() -> None:
+    """Sync once more where a cluster of a version that does not declare them retired crons of this one at its start."""
+    if Cron.objects.filter(pk__in=_declared, retired_at__isnull=False).exists():
+        sync_crons()
+
+
 def declared() -> list[str]:
     return list(_declared)
 

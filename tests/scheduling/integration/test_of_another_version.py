@@ -186,6 +186,14 @@ class TestACronOfAnotherVersion:
         scheduling.sync_crons()
         assert Cron.objects.get().retired_at is not None
 
+    def test_goes_on_soon_though_code_from_before_this_rule_retired_it(self) -> None:
+        Cron.objects.update(retired_at=clock.now())
+        crons.declare_again()
+        assert Cron.objects.get().retired_at is not None, "here it is not declared"
+        scheduling.declare("report", scheduling.interval(seconds=60), sample.say, word="x")
+        crons.declare_again()
+        assert Cron.objects.get().retired_at is None
+
     def test_that_a_person_made_is_fired_by_any(self) -> None:
         Cron.objects.update(source=Source.PERSON, next_at=clock.now() - timedelta(hours=2))
         assert len(scheduling.fire_due()) == 1
