@@ -254,30 +254,19 @@ class Blocking(Transport):
         response.close()
 
 
-class _Call(threading.local):
-    """Until when this thread waits for the head of an answer."""
-
-    until = math.inf
-
-
-_call = _Call()
+_call = threading.local()  # `until` when this thread waits for the head of an answer
 
 
 def _bound(name: str, info: Mapping[str, Any]) -> None:
     """Let no read of a new connection take longer than its call may: of a head that comes byte by byte each is one."""
-    if not name.endswith((".connect_tcp.complete", ".start_tls.complete")):
-        return
-    connection = info["return_value"]
-    read = connection.read
 
-    def bounded(max_bytes: int, timeout: float | None = None) -> bytes:
-        left_s = _call.until - time.monotonic()
-        if left_s <= 0:
+    def bounded(max_bytes: int, timeout: float | None = None) -> Any:
+        if (left_s := getattr(_call, "until", math.inf) - time.monotonic()) <= 0:
             raise TimeoutError("The answer came too slowly.")
-        data: bytes = read(max_bytes, min(left_s, LONGEST_S if timeout is None else timeout))
-        return data
+        return read(max_bytes, min(left_s, LONGEST_S if timeout is None else timeout))
 
-    connection.read = bounded
+    if name.endswith((".connect_tcp.complete", ".start_tls.complete")):
+        read, info["return_value"].read = info["return_value"].read, bounded
 
 
 def result(call: Coroutine[Any, Any, T]) -> T:

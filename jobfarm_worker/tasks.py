@@ -9,7 +9,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 _Call = tuple[Callable[[], Any], Callable[[Any], None], str]
@@ -67,17 +66,17 @@ class DaemonThreads(ThreadPoolExecutor):
         self._places = threading.Semaphore(min(32, (os.cpu_count() or 1) + 4))
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        threading.Thread(target=self._run, args=(future, partial(fn, *args, **kwargs)), daemon=True).start()
-        return future
+        def run() -> None:
+            with self._places:
+                if future.set_running_or_notify_cancel():
+                    try:
+                        future.set_result(fn(*args, **kwargs))
+                    except BaseException as error:
+                        future.set_exception(error)
 
-    def _run(self, future: Future[Any], call: Callable[[], Any]) -> None:
-        with self._places:
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(call())
-                except BaseException as error:
-                    future.set_exception(error)
+        future: Future[Any] = Future()
+        threading.Thread(target=run, daemon=True).start()
+        return future
 
 
 class Threads:

@@ -119,10 +119,8 @@ class Runner:
         """Whether here is such a task, if one that cannot be imported."""
         try:
             _load(name)
-        except (ImportError, tasks.InvalidTask):
-            return False
-        except (Exception, SystemExit):  # whatever a module does when it is imported
-            return True
+        except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+            return not isinstance(error, ImportError | tasks.InvalidTask)
         return True
 
     def timeout_s(self, call: Call) -> float | None:
@@ -176,7 +174,7 @@ def _find(path: str) -> tasks.AnyTask | None:
     """The task, or None: whatever a module raises when it is imported, what was enqueued is still there."""
     try:
         return _load(path)
-    except Exception:
+    except (Exception, SystemExit):
         return None
 
 

@@ -45,8 +45,8 @@ def _is_put_aside(row: Any, queued: Due | None) -> bool:
     """Whether this process does not know it, or a cluster did not: what waits for another reason says which."""
     if queued is None or not registry.takes(row.function, row.stored_args, task_backend=row.task_backend):
         return queued is not None
-    is_postponed = queued.next_at > queued.run_at and not (queued.collisions or queued.deaths)
-    return is_postponed and queued.next_at > clock.now() + timedelta(seconds=1)
+    is_ahead = queued.next_at > max(queued.run_at, clock.now() + timedelta(seconds=1))
+    return is_ahead and not (queued.collisions or queued.deaths)
 
 
 @_shown(

@@ -208,9 +208,8 @@ class Dispatcher:
         if self._ready or self._pool.in_hands() or not self._backlog.is_quiet():
             return False
         own = self._broker.list_key if self._kind is Kind.ACTION else None
-        (seconds,), is_woken = self._listener.ask(
-            *functions.rest(self._kind, queues=self._queues, own=own, declared=crons.declared())
-        )
+        statement = functions.rest(self._kind, queues=self._queues, own=own, declared=crons.declared())
+        (seconds,), is_woken = self._listener.ask(*statement)
         if is_woken or (isinstance(seconds, float) and seconds <= 0):
             self._wake()
             return False

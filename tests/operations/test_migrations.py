@@ -118,7 +118,7 @@ class TestTheHistory:
             history: dict[str, list[set[str]]] = {app: [set()] for app in our_apps()}
             left: list[str] = []
 
-            def look(step: str, migration: Any = None, _: bool = False) -> None:
+            def look(step: str, migration: Any = None, fake: bool | None = False, /) -> None:
                 if migration is None or migration.app_label not in history or not step.endswith("_success"):
                     return
                 known, now = history[migration.app_label], _schema(migration.app_label)

@@ -29,6 +29,12 @@ from tests.scheduling.integration import sample, tasks
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def scheduled(function: Any) -> ScheduledFunction:
+    if isinstance(function, Task):
+        return ScheduledFunction.objects.get(pk=function.enqueue(1).id)
+    return scheduling.run_after(0, function, **({"word": "x"} if function is sample.say else {"name": "x"}))
+
+
 def stored(row: ScheduledFunction) -> ScheduledFunction:
     return ScheduledFunction.objects.get(pk=row.pk)
 
@@ -47,12 +53,7 @@ OTHER_ARGS = {"args": {"name": "x", "word": "x", "by": 1}}
 class TestAFunctionOfAnotherVersion:
     @pytest.fixture
     def row(self, function: Any, changes: dict[str, Any]) -> ScheduledFunction:
-        args = {"word": "x"} if function is sample.say else {"name": "x"}
-        made = (
-            ScheduledFunction.objects.get(pk=function.enqueue(1).id)
-            if isinstance(function, Task)
-            else scheduling.run_after(0, function, **args)
-        )
+        made = scheduled(function)
         ScheduledFunction.objects.filter(pk=made.pk).update(**changes)
         return made
 
@@ -121,12 +122,13 @@ def test_arguments_that_no_version_takes_fail_at_once(function: Any, args: str) 
     assert ScheduledFunction.objects.defer("args").get(pk=row.pk).status == "failed"
 
 
-@pytest.mark.parametrize("function", [sample.say, sample.make_group])
+@pytest.mark.parametrize("function", [sample.say, sample.make_group, tasks.add, tasks.write_as_a_mutation])
 def test_a_module_that_exits_when_it_is_imported_fails_what_is_in_it_and_ends_no_process(function: Any) -> None:
-    row = scheduling.run_after(0, function, **({"word": "x"} if function is sample.say else {"name": "x"}))
+    row = scheduled(function)
     ScheduledFunction.objects.update(function="tests.scheduling.integration.exits_when_imported.say")
     scheduling.run_due()
-    assert (stored(row).status, stored(row).error_class) == ("failed", "scheduling.errors.BrokenFunction")
+    error = "builtins.SystemExit" if isinstance(function, Task) else "scheduling.errors.BrokenFunction"
+    assert (stored(row).status, stored(row).error_class) == ("failed", error)
 
 
 class TestAFunctionThatIsOfTheOtherKindNow:
