@@ -4,8 +4,7 @@ processor time."""
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
-from functools import partial
+from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,16 +13,9 @@ import httpx
 
 LIFE_S = 30.0  # then it is closed after the call that it carries: behind a balancer it leads to one server for ever
 IDLE_S = 1.0  # that a connection is kept: servers end them after two seconds and more, as a call may be on its way
+is_reused: ContextVar[bool] = ContextVar("is_reused")  # whether the latest call went by one that another used before
 _used_since: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # by the connection's protocol
 _sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[Any, None]]] = {}
-
-
-@dataclass(slots=True)
-class Attempt:
-    """How a request goes out, as its `trace_request_ctx`."""
-
-    is_reused: bool = False
-    """Whether by a connection that another one used before."""
 
 
 async def session() -> aiohttp.ClientSession:
@@ -39,12 +31,7 @@ async def _opened(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.Cli
     # The certificates are shared: to read those of 140 authorities takes 30 ms and more of a processor.
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S, ssl=httpx.create_ssl_context())
     jar = aiohttp.DummyCookieJar()  # no answer is to change the next call
-    attempts = aiohttp.TraceConfig()
-    attempts.on_connection_reuseconn.append(partial(_note, True))
-    attempts.on_connection_create_start.append(partial(_note, False))
-    async with aiohttp.ClientSession(
-        connector=connector, cookie_jar=jar, request_class=_Call, trace_configs=[attempts]
-    ) as session:
+    async with aiohttp.ClientSession(connector=connector, cookie_jar=jar, request_class=_Call) as session:
         try:
             yield session
         finally:
@@ -53,12 +40,9 @@ async def _opened(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.Cli
 
 class _Call(aiohttp.ClientRequest):
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        is_reused.set(conn.protocol in _used_since)
         if conn.protocol.should_close:  # something came unasked, which would be read as the answer
             raise aiohttp.ServerDisconnectedError
         if (now := time.monotonic()) > _used_since.setdefault(conn.protocol, now) + LIFE_S:
             conn.protocol.force_close()
         return await super().send(conn)
-
-
-async def _note(is_reused: bool, _: Any, context: Any, __: Any) -> None:
-    context.trace_request_ctx.is_reused = is_reused

@@ -186,13 +186,14 @@ class Connection:
         out again at once."""
         session = await pooling.session()
         while True:
-            more, attempt = request.sent() if request else {}, pooling.Attempt()
+            more = request.sent() if request else {}
+            pooling.is_reused.set(False)
             headers = {**self._headers, **more.pop("headers", {})}
-            settings: Any = {"proxy": self._proxy, "timeout": self._pauses, "trace_request_ctx": attempt}
+            settings: Any = {"proxy": self._proxy, "timeout": self._pauses, "headers": headers}
             try:
-                return await session.request(method, url, headers=headers, **settings, **more)
+                return await session.request(method, url, **settings, **more)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-                if not attempt.is_reused:
+                if not pooling.is_reused.get():
                     raise
 
 
