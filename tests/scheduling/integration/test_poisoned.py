@@ -137,6 +137,17 @@ class TestACronWhoseFiringFailed:
         scheduling.run_due()
         assert _of_failing() == []
 
+    def test_is_named_for_good_where_each_firing_is_tried_again_in_vain(self) -> None:
+        """The newest failure is of a firing that goes on, each minute another one; one that was given up is below it."""
+        spoiled.due_cron("broken", function=registry.dotted_name(sample.make_group), args={"name": "broken"})
+        [first] = scheduling.fire_due()
+        failed = {"function": first.function, "kind": first.kind, "args": {}, "status": "failed", "error": "x"}
+        ended = {"ended_at": clock.now(), "cron_id": "broken"}
+        given_up = ScheduledFunction.objects.create(**failed, **ended, attempt=2, fire_at=clock.now())
+        tried_again = ScheduledFunction.objects.create(**failed, **ended, fire_at=clock.now())
+        ScheduledFunction.objects.filter(pk=first.pk).update(retry_of_id=tried_again.pk)
+        assert f"function #{given_up.pk}" in _of_failing()[0].remedy
+
 
 def _of_failing() -> list[Finding]:
     return [each for each in scheduler_health.scheduler() if "last firing failed" in each.sentence]
