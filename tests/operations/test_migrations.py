@@ -194,6 +194,27 @@ class TestChanging:
         with schema.changing(), pytest.raises(LockedOut, match="at all of 2 attempts"):
             schema.patiently(change, attempts=2, pause_s=0, report=lambda _: None)
 
+    def test_of_what_jobs_may_hold_keeps_no_table_while_it_waits_for_another(
+        self, transactional_db: None, other: "psycopg.Connection[Any]"
+    ) -> None:
+        """A submit locks records and then the living, a claim the other way round: one of them were in a ring."""
+
+        def migrate() -> None:
+            with connections.released():
+                MigrationExecutor(connection).migrate([("jobs", "0038_rows_that_can_be_read")])
+
+        MigrationExecutor(connection).migrate([("jobs", "0037_what_it_may_take")])
+        other.execute("LOCK TABLE jobs_job IN ROW EXCLUSIVE MODE")
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(migrate)
+            try:
+                farm.until(_waits_for_the_records, what="the migration")
+                other.execute("SET LOCAL lock_timeout = '500ms'")
+                other.execute("LOCK TABLE jobs_live IN ROW EXCLUSIVE MODE")
+            finally:
+                other.rollback()
+                done.result(20)
+
     def test_is_done_by_one_machine_after_the_other(self, transactional_db: None) -> None:
         inside, go_on = threading.Event(), threading.Event()
         order: list[str] = []
@@ -239,6 +260,12 @@ class TestChanging:
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_setting('application_name')")
             assert cursor.fetchone() != ("direct",)
+
+
+def _waits_for_the_records() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT FROM pg_locks WHERE relation = 'jobs_job'::regclass AND NOT granted")
+        return cursor.fetchone() is not None
 
 
 @contextmanager
