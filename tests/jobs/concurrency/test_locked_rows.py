@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.core.files.base import ContentFile
 from django.db import OperationalError, connection, transaction
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
@@ -164,6 +165,7 @@ def test_refuses_whatever_else_its_worker_asks_after_half_a_second_and_changes_n
         lambda: operations.release(me, job.id, job.lease),
         lambda: operations.checkpoint(me, job.id, job.lease, {"page": 4}),
         lambda: operations.submit_child(me, job.id, job.lease, has_twin, position=0),
+        lambda: operations.put_file(me, job.id, job.lease, name="a.txt", content=ContentFile(b"a")),
     ]
     row = "SELECT FROM jobs_live FOR UPDATE"
     twin = "INSERT INTO jobs_uniquekey (job_id, kind, unique_key) VALUES (0, 'work', 'same')"
