@@ -1,8 +1,8 @@
 from django.db import migrations
 
 # What no call writes, and SQL may: values by which a claim of all, a hand-in of several or a list failed for everybody.
-# Short, for each is read from its text in each statement (docs/adr/0037). What is there already is not looked at (NOT
-# VALID): no table is read for it, and no migration fails.
+# Short, for each is read from its text in each statement (docs/adr/0037). What records and lanes hold already is not looked
+# at (NOT VALID): no large table is read for it, and no migration fails.
 CHECKS = (
     # A claim number follows, as the text of a lease holds it, and so do an attempt and the output of several.
     ("jobs_live", "a_job_can_be_claimed_again", """
@@ -13,6 +13,16 @@ CHECKS = (
         AND NOT inputs @? 'strict $ ? (@.type() != "array" || exists (@[*] ? ((exists (@.name)) is unknown)))'"""),
     ("jobs_lane", "who_avoids_a_lane_is_known", "array_position(avoid, NULL) IS NULL"),
 )
+
+# Among the living such a row would now make each claim fail that takes it, whatever it holds and whoever else waits.
+MENDED = f"""
+    UPDATE jobs_live
+    SET fence = greatest(least(fence, 99999999999999999), 0), failures = least(failures, 32766),
+        confirmed_fence = greatest(least(confirmed_fence, 99999999999999999), 0),
+        output_bytes = greatest(least(output_bytes, 99999999999999999), 0),
+        earlier_output_bytes = greatest(least(earlier_output_bytes, 99999999999999999), 0),
+        worker_id = CASE WHEN worker_id < 0 THEN 0 ELSE worker_id END
+    WHERE NOT ({CHECKS[0][2]})"""
 
 
 def _checked(table: str, name: str, condition: str) -> migrations.RunSQL:
@@ -29,4 +39,6 @@ class Migration(migrations.Migration):
         ('jobs', '0037_what_it_may_take'),
     ]
 
-    operations = [_checked(*check) for check in CHECKS]
+    is_safe_because = "the living are few, and of them it changes those that no call writes"
+
+    operations = [migrations.RunSQL(MENDED, migrations.RunSQL.noop), *[_checked(*check) for check in CHECKS]]

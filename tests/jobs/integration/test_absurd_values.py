@@ -1,5 +1,7 @@
 """Values that no call writes, put into a row by SQL, stop nobody else: the database refuses them, or the row waits."""
 
+from importlib import import_module
+
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
@@ -68,3 +70,16 @@ def test_are_refused_where_they_would() -> None:
         with connection.cursor() as cursor, pytest.raises(IntegrityError), transaction.atomic():
             cursor.execute(f"UPDATE {table} SET {change}")
     assert len(operations.claim(farm.worker())) == 1
+
+
+def test_that_were_there_before_stop_nobody_after_the_migration() -> None:
+    migration = import_module("jobs.migrations.0038_rows_that_can_be_read").Migration
+    farm.kind()
+    for change in REFUSED["jobs_live"]:
+        with farm.rolled_back(), connection.cursor() as cursor:
+            first, *_ = farm.submit(2)
+            cursor.execute("ALTER TABLE jobs_live DROP CONSTRAINT a_job_can_be_claimed_again")
+            cursor.execute(f"UPDATE jobs_live SET {change} WHERE job_id = {first.pk}")
+            for operation in migration.operations:
+                cursor.execute(operation.sql)
+            assert len(operations.claim(farm.worker(), limit=2)) == 2, change
