@@ -138,7 +138,7 @@ class TestACronWhoseFiringFailed:
         assert _of_failing() == []
 
     def test_is_named_for_good_where_each_firing_is_tried_again_in_vain(self) -> None:
-        """The newest failure is of a firing that goes on, each minute another one; one that was given up is below it."""
+        """The newest failure is of a firing that goes on, each minute another; one that was given up is below it."""
         spoiled.due_cron("broken", function=registry.dotted_name(sample.make_group), args={"name": "broken"})
         [first] = scheduling.fire_due()
         failed = {"function": first.function, "kind": first.kind, "args": {}, "status": "failed", "error": "x"}
