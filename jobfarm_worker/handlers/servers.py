@@ -192,8 +192,9 @@ class Connection:
             settings: Any = {"proxy": self._proxy, "timeout": self._pauses, "headers": headers}
             try:
                 return await session.request(method, url, **settings, **more)
-            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-                if not pooling.is_reused.get():
+            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+                # Not even begun is a connection to where an answer that came by a reused one redirected to.
+                if isinstance(error, aiohttp.ClientConnectorError) or not pooling.is_reused.get():
                     raise
 
 

@@ -25,6 +25,7 @@ from jobfarm_worker.handlers.servers import (
 from tests.worker.unit.outside import Door, until
 
 CALL = Request("chat/completions", {"model": "tiny"})
+MOVED = {"/moved/chat/completions": b"", "/lost/chat/completions": b"http://127.0.0.1:9"}  # where nobody listens
 Answering = Callable[[Any], Awaitable[None]]
 
 
@@ -52,8 +53,8 @@ class World:
             await receive()  # until the caller goes
             return
         status, headers_sent = self.status, self.headers
-        if scope["path"] == "/moved/chat/completions":
-            status, headers_sent = 307, [(b"location", b"/v1/chat/completions")]
+        if (place := MOVED.get(scope["path"])) is not None:
+            status, headers_sent = 307, [(b"location", place + b"/v1/chat/completions")]
         await send({"type": "http.response.start", "status": status, "headers": headers_sent})
         for piece in self.pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -123,6 +124,14 @@ class TestACall:
     async def test_follows_to_where_the_server_has_moved(self, world: World) -> None:
         assert await posted(server(f"{world.url}/moved")) == {}
         assert json.loads(world.calls[1]["body"]) == {"model": "tiny"}
+
+    async def test_fails_once_where_a_connection_that_is_kept_leads_to_a_server_that_is_not_there(
+        self, world: World
+    ) -> None:
+        for _ in range(2):
+            with pytest.raises(UnansweredError):
+                await asyncio.wait_for(posted(server(f"{world.url}/lost")), 5)
+        assert len(world.calls) == 2
 
     async def test_of_one_job_carries_no_cookie_of_another_answer(self, world: World) -> None:
         world.headers = [(b"set-cookie", b"of=somebody; Path=/")]
