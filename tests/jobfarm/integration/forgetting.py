@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.urls import get_resolver
+
 from jobs import kinds
 from metering.operations import meter as metered
 from ratelimits import limits
@@ -18,7 +20,8 @@ REGISTRIES: tuple[dict[str, Any], ...] = (
 
 @contextmanager
 def what_is_declared() -> Iterator[None]:
-    """Forget at the end what was declared meanwhile."""
+    """Forget at the end what was declared meanwhile, but for what is declared when the pages are first asked for."""
+    assert get_resolver().url_patterns
     kept = [dict(one) for one in REGISTRIES]
     try:
         yield
