@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 _Call = tuple[Callable[[], Any], Callable[[Any], None], str]
@@ -59,24 +60,37 @@ class Tasks:
 
 class DaemonThreads(ThreadPoolExecutor):
     """For `asyncio.to_thread`, whose threads otherwise keep a process alive that has given its jobs back. As many calls
-    run at once as in a loop's own."""
+    run at once as in a loop's own, and the others wait without a thread."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._places = threading.Semaphore(min(32, (os.cpu_count() or 1) + 4))
+        self._free = threading.Semaphore(min(32, (os.cpu_count() or 1) + 4))
+        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        def run() -> None:
-            with self._places:
-                if future.set_running_or_notify_cancel():
-                    try:
-                        future.set_result(fn(*args, **kwargs))
-                    except BaseException as error:
-                        future.set_exception(error)
-
         future: Future[Any] = Future()
-        threading.Thread(target=run, daemon=True).start()
+        self._calls.put((future, partial(fn, *args, **kwargs)))
+        if self._free.acquire(blocking=False):
+            threading.Thread(target=self._run, daemon=True).start()
         return future
+
+    def _run(self) -> None:
+        while True:
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    _carry_out(*self._calls.get_nowait())
+            self._free.release()
+            # What came before the release found no place.
+            if self._calls.empty() or not self._free.acquire(blocking=False):
+                return
+
+
+def _carry_out(future: Future[Any], call: Callable[[], Any]) -> None:
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
 
 
 class Threads:
