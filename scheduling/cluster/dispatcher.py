@@ -239,7 +239,7 @@ class Dispatcher:
         schedules_s = django_q2.SCHEDULER_S if django_q2.Conf.SCHEDULER else math.inf
         for do, every_s in (
             (self._report, REPORT_S), (self._look_for_overdue, overdue_s), (self._sweep, SWEEP_S),
-            (self._make_own_tasks, schedules_s), (crons.declare_again, OVERDUE_S),
+            (self._make_own_tasks, schedules_s), (crons.reconcile, OVERDUE_S),
         ):  # fmt: skip
             if time.monotonic() > self._done_at.get(do.__name__, 0.0) + every_s:
                 self._done_at[do.__name__] = time.monotonic()

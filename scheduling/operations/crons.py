@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ParamSpec, overload
 
 from django.db import InterfaceError, OperationalError, transaction
@@ -34,6 +34,7 @@ _LONGEST_NAME = 100
 LONGEST_REASON = 500
 _LAST_FIRINGS = 10  # firings whose jobs may live: the last one, and those that were run by hand
 _AT_ONCE = 20  # crons fired by one transaction
+_LEFT = timedelta(hours=1)  # nobody declares it who lives
 _LATE_S = 0.5  # between two looks at a cron that is due, and not fired yet
 _hastened_until: dict[tuple[str, float], float] = {}  # a cron within so many seconds; by this process's monotonic clock
 
@@ -113,7 +114,7 @@ def sync_crons() -> None:
 
     A new cron gets its first fire time, one with another schedule begins anew; one that nobody declares any more is
     retired and keeps its history: where another cluster lives, which may be of a version that declares it, only once
-    none has fired it within an hour (`fire_due`). Pauses and fire times of the others stay, and so does what a person
+    none has fired it within an hour (`reconcile`). Pauses and fire times of the others stay, and so does what a person
     changed; crons that people made are not touched, unless code declares one of that name.
     """
     with transaction.atomic():
@@ -125,10 +126,14 @@ def sync_crons() -> None:
             crons.retire([n for n, row in rows.items() if n not in _declared and row.source != Source.PERSON])
 
 
-def declare_again() -> None:
-    """Sync once more where a cluster of a version that does not declare them retired crons of this one at its start."""
-    if Cron.objects.filter(pk__in=_declared, retired_at__isnull=False).exists():
-        sync_crons()
+def reconcile() -> None:
+    """Retire what no cluster has fired for an hour and is not declared here, and take back what is, and was retired by
+    a cluster of another version."""
+    with transaction.atomic():
+        of_others = crons.of_other_versions(declared=declared(), late=_LEFT).select_for_update(skip_locked=True)
+        names = set(of_others.values_list("name", flat=True))
+        crons.take_back([*(names & _declared.keys())])
+        crons.retire([*(names - _declared.keys())])
 
 
 def declared() -> list[str]:
@@ -144,10 +149,8 @@ def fire_due() -> list[ScheduledFunction]:
     """
     with transaction.atomic():
         made: list[ScheduledFunction] = []
-        due = crons.lock_due(_AT_ONCE, declared=declared())
-        crons.retire([row.name for row in due if not row.is_ours])
-        for row in due:
-            made += _fire_or_pause(row.name, now=row.now) if row.is_ours else []
+        for row in crons.lock_due(_AT_ONCE, declared=declared()):
+            made += _fire_or_pause(row.name, now=row.now)
         return made
 
 

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, When
 from django.db.models.functions import Now
 
 from postgres import statements
@@ -13,8 +13,8 @@ Row = statements.Row
 
 
 def lock_due(limit: int, *, declared: Sequence[str]) -> list[Row]:
-    """Lock crons whose time has come, in the caller's transaction: their names, each with the clock's `now`; those that
-    are not `is_ours`, neither made by a person nor among the `declared`, when they are an hour late."""
+    """Lock crons of people and the `declared` whose time has come, in the caller's transaction: their names, each with
+    the clock's `now`."""
     return statements.load("scheduling", "due_crons").run({"limit": limit, "declared": declared})
 
 
@@ -58,3 +58,17 @@ def change(name: str, **columns: Any) -> None:
 def retire(names: Sequence[str]) -> None:
     """No app declares these any more: they fire no more, and keep their history."""
     Cron.objects.filter(pk__in=names, retired_at=None).update(retired_at=Now())
+
+
+def of_other_versions(*, declared: Sequence[str], late: timedelta) -> "QuerySet[Cron]":
+    """Of code: those of the `declared` that are retired, and others that nobody has fired for so long."""
+    is_left = ~Q(name__in=declared) & Q(retired_at=None, next_at__lt=Now() - late)
+    of_code = Cron.objects.exclude(source=Source.PERSON)
+    return of_code.filter(Q(name__in=declared, retired_at__isnull=False) | is_left)
+
+
+def take_back(names: Sequence[str]) -> None:
+    """These are declared after all: what they missed meanwhile counts as ever. One that is paused is late from now on,
+    so that who does not declare it leaves it alone for a while."""
+    next_at = Case(When(paused_at=None, then="next_at"), default=Now())
+    Cron.objects.filter(pk__in=names).update(retired_at=None, next_at=next_at)

@@ -11,4 +11,4 @@ SELECT extract(epoch FROM least(
         ORDER BY due.next_at, due.function_id LIMIT 1) AS head),
     (SELECT min(next_at) FROM scheduling_cron
      WHERE paused_at IS NULL AND retired_at IS NULL AND next_at IS NOT NULL
-       AND (source = 'person' OR name = ANY (%(declared)s::text[]) OR next_at < statement_timestamp() - interval '1 hour'))) - clock_timestamp())::float8 AS seconds
+       AND (source = 'person' OR name = ANY (%(declared)s::text[])))) - clock_timestamp())::float8 AS seconds

@@ -8,5 +8,5 @@ SELECT extract(epoch FROM least(
      WHERE lane.kind = %(kind)s::text AND (%(queues)s::text[] IS NULL OR lane.queue = ANY (%(queues)s::text[]))),
     (SELECT min(next_at) FROM scheduling_cron
      WHERE paused_at IS NULL AND retired_at IS NULL AND next_at IS NOT NULL
-       AND (source = 'person' OR name = ANY (%(declared)s::text[]) OR next_at < statement_timestamp() - interval '1 hour')),
+       AND (source = 'person' OR name = ANY (%(declared)s::text[]))),
     (SELECT min(lock) FROM django_q_ormq WHERE key = %(own)s::text)) - clock_timestamp())::float8 AS seconds

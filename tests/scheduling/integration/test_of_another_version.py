@@ -178,9 +178,14 @@ class TestACronOfAnotherVersion:
         scheduling.declare("report", scheduling.interval(seconds=60), sample.say, word="x")
         assert len(scheduling.fire_due()) == 1
 
-    def test_is_retired_once_no_such_cluster_has_fired_it_within_an_hour(self) -> None:
+    @pytest.mark.parametrize("is_paused", [False, True])
+    def test_is_retired_once_no_such_cluster_has_fired_it_within_an_hour(self, is_paused: bool) -> None:
+        Cron.objects.update(next_at=clock.now() - timedelta(minutes=59), paused_at=clock.now() if is_paused else None)
+        crons.reconcile()
+        assert Cron.objects.get().retired_at is None
         Cron.objects.update(next_at=clock.now() - timedelta(hours=2))
         assert scheduling.fire_due() == []
+        crons.reconcile()
         assert Cron.objects.get().retired_at is not None
 
     def test_is_retired_at_once_when_no_other_cluster_lives(self) -> None:
@@ -188,13 +193,30 @@ class TestACronOfAnotherVersion:
         scheduling.sync_crons()
         assert Cron.objects.get().retired_at is not None
 
-    def test_goes_on_soon_though_code_from_before_this_rule_retired_it(self) -> None:
-        Cron.objects.update(retired_at=clock.now())
-        crons.declare_again()
+    def test_goes_on_soon_though_another_cluster_retired_it_and_misses_no_fire_time(self) -> None:
+        daily, late = scheduling.daily(hour=3), clock.now() - timedelta(seconds=40)
+        Cron.objects.update(retired_at=clock.now(), next_at=late, schedule=daily.text())
+        crons.reconcile()
         assert Cron.objects.get().retired_at is not None, "here it is not declared"
-        scheduling.declare("report", scheduling.interval(seconds=60), sample.say, word="x")
-        crons.declare_again()
+        scheduling.declare("report", daily, sample.say, word="x")
+        crons.reconcile()
         assert Cron.objects.get().retired_at is None
+        assert len(scheduling.fire_due()) == 1
+
+    def test_that_is_paused_is_not_retired_and_taken_back_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        Cron.objects.update(paused_at=clock.now(), next_at=clock.now() - timedelta(hours=2))
+        crons.reconcile()
+        scheduling.declare("report", scheduling.interval(seconds=60), sample.say, word="x")
+        crons.reconcile()
+        monkeypatch.setattr(crons, "_declared", {})
+        crons.reconcile()
+        assert (Cron.objects.get().retired_at, Cron.objects.get().paused_at is None) == (None, False)
+
+    def test_that_a_person_removed_is_not_taken_back(self) -> None:
+        Cron.objects.update(source=Source.PERSON, retired_at=clock.now())
+        scheduling.declare("report", scheduling.interval(seconds=60), sample.say, word="x")
+        crons.reconcile()
+        assert Cron.objects.get().retired_at is not None
 
     def test_that_a_person_made_is_fired_by_any(self) -> None:
         Cron.objects.update(source=Source.PERSON, next_at=clock.now() - timedelta(hours=2))

@@ -269,8 +269,8 @@ class TestLeaving:
 async def test_calls_in_threads_of_the_loop_are_all_done_by_as_many_threads_as_run_at_once() -> None:
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
     before, gate = threading.active_count(), threading.Event()
-    calls = [asyncio.ensure_future(asyncio.to_thread(lambda n=n: gate.wait(10) and n)) for n in range(200)]
+    calls = [asyncio.ensure_future(asyncio.to_thread(gate.wait, 10)) for _ in range(200)]
     await asyncio.sleep(0)
     assert threading.active_count() <= before + 32
     gate.set()
-    assert await asyncio.wait_for(asyncio.gather(*calls), 10) == list(range(200))
+    assert all(await asyncio.wait_for(asyncio.gather(*calls), 10))
