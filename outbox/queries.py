@@ -89,12 +89,12 @@ class Settlement:
 
 
 def settle(settlements: Sequence[Settlement]) -> list[Row]:
-    """Write these, and let what waited for those that have ended be due; rows of `id endpoint_id tries status` of those
-    whose leases held. In the caller's transaction."""
+    """Write these, and let what waited for those that have ended be due; rows of `id status` of those whose leases
+    held, without a status of what somebody has locked: that is not written. In the caller's transaction."""
     names = Settlement.__dataclass_fields__
     columns = {name: arrays.literal(getattr(one, name) for one in settlements) for name in names}
     settled = statements.load("outbox", "settle").run(columns)
-    if ended := [row.id for row in settled if row.status != Status.PENDING]:
+    if ended := [row.id for row in settled if row.status not in {None, Status.PENDING}]:
         unblock(ended)
     return settled
 
@@ -105,9 +105,9 @@ def release(leases: Collection[tuple[int, UUID]]) -> None:
 
 
 def hold(endpoint_id: int, *, seconds: float) -> None:
-    """Leave an endpoint alone for so long; never shorter than it was to be left alone before."""
+    """Leave an endpoint, unless somebody has it locked, alone for so long; never shorter than it was to be before."""
     until = Now() + timedelta(seconds=seconds)
-    Endpoint.objects.filter(pk=endpoint_id).update(
+    _unlocked(Endpoint.objects.filter(pk=endpoint_id)).update(
         held_until=Greatest(until, "held_until", output_field=DateTimeField())
     )
 
@@ -120,9 +120,14 @@ def failing(*, for_s: float, limit: int) -> list[Endpoint]:
 
 
 def end_waiting(endpoint_id: int, *, note: str) -> int:
-    """Let what waits for an endpoint be dead; how many that were. What a sender has goes on."""
+    """Let what waits for an endpoint be dead; how many that were. What a sender has goes on, and what somebody has
+    locked is dead when it is due (sql/claim.sql)."""
     waiting = Message.objects.filter(endpoint_id=endpoint_id, status=Status.PENDING, lease=None)
-    return waiting.update(status=Status.DEAD, next_attempt_at=None, ended_at=Now(), note=note)
+    return _unlocked(waiting).update(status=Status.DEAD, next_attempt_at=None, ended_at=Now(), note=note)
+
+
+def _unlocked(rows: QuerySet[Any]) -> QuerySet[Any]:
+    return rows.model._default_manager.filter(pk__in=rows.select_for_update(no_key=True, skip_locked=True).values("pk"))
 
 
 def requeue(message_ids: Sequence[int]) -> int:

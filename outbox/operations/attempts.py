@@ -12,12 +12,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import DateTimeField
-from django.db.models.functions import Coalesce, Now
+from django.db.models import Q
 
 from core.refusal import Refusal
 from live import operations as live
@@ -82,6 +82,7 @@ class Ended:
     claimed: Claimed
     started_at: datetime
     answer: Answer
+    is_written: bool = False  # at the message; its endpoint is still to be judged by it
 
 
 def claim(limit: int) -> list[Claimed]:
@@ -123,41 +124,41 @@ def hand_over(scheme: Scheme, claimed: Claimed) -> Answer:
     return Answer(status=HTTPStatus.NO_CONTENT, body=body, duration_ms=round((time.monotonic() - began_s) * 1000))
 
 
-def settle(ended: Sequence[Ended]) -> list[Outcome]:
+def settle(ended: Sequence[Ended]) -> tuple[list[Outcome], list[Ended]]:
     """Write what these attempts came to, and what follows for their endpoints; the outcomes of those whose leases
-    held. Together; or, where that fails, one by one, and what cannot be written of one is that one's failure."""
+    held, and what is to be settled later: somebody has its message or its endpoint locked. Together; or, where that
+    fails, one by one, and what cannot be written of one is that one's failure."""
     if not ended:
-        return []
+        return [], []
     try:
         return _settle(ended)
     except Exception as error:
-        if scheduling.is_away(error):
+        if scheduling.is_away(error) or transactions.is_passing(error):
             raise
-    return [outcome for one in ended for outcome in _settle_alone(one)]
+        if len(ended) == 1:
+            return _settle([_unkept(ended[0], error)])
+    outcomes, later = zip(*(settle([one]) for one in ended), strict=True)
+    return [*chain(*outcomes)], [*chain(*later)]
 
 
-def _settle_alone(ended: Ended) -> list[Outcome]:
-    try:
-        return _settle([ended])
-    except Exception as error:
-        if scheduling.is_away(error):
-            raise
-        with fields.about(job_id=ended.claimed.job_id):
-            log.exception("what became of the message %d could not be written", ended.claimed.id)
-        reason = f"What it answered could not be kept: {type(error).__name__}."
-    return _settle([replace(ended, answer=Answer(error=reason, duration_ms=ended.answer.duration_ms))])
+def _unkept(ended: Ended, error: Exception) -> Ended:
+    with fields.about(job_id=ended.claimed.job_id):
+        log.error("what became of the message %d could not be written", ended.claimed.id, exc_info=error)
+    reason = f"What it answered could not be kept: {type(error).__name__}."
+    return replace(ended, answer=Answer(error=reason, duration_ms=ended.answer.duration_ms))
 
 
 @transactions.retried
-def _settle(ended: Sequence[Ended]) -> list[Outcome]:
-    now = clock.now()
-    settlements = [_settlement(one, now=now) for one in ended]
-    held = {row.id for row in queries.settle(settlements)}
-    counted = [one for one in ended if one.claimed.id in held]
-    _judge_endpoints(counted, now=now)
+def _settle(ended: Sequence[Ended]) -> tuple[list[Outcome], list[Ended]]:
+    now, new = clock.now(), [one for one in ended if not one.is_written]
+    status = {row.id: row.status for row in queries.settle([_settlement(one, now=now) for one in new])}
+    locked = [one for one in new if one.claimed.id in status and status[one.claimed.id] is None]
+    written = [one for one in new if status.get(one.claimed.id)]
+    counted = [one for one in ended if one.is_written] + written
+    later = _judge_endpoints(counted, now=now)
     endpoints = {one.claimed.endpoint_id for one in counted}
-    live.touch("outbox", *(f"endpoint:{pk}" for pk in endpoints), *(f"message:{pk}" for pk in held))
-    return [_outcome(one.answer) for one in counted]
+    live.touch("outbox", *(f"endpoint:{pk}" for pk in endpoints), *(f"message:{one.claimed.id}" for one in written))
+    return [_outcome(one.answer) for one in written], locked + later
 
 
 def release(claimed: Collection[Claimed]) -> None:
@@ -226,39 +227,37 @@ def _note(answer: Answer) -> str:
     return answer.error or f"It answered {answer.status}."
 
 
-def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> None:
-    """Clear, note or end the failing of the endpoints; and leave those alone that asked for it."""
+def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> list[Ended]:
+    """Judge those that failed or recovered; what is left for later of those that somebody has locked: an answer each,
+    and one that took something before others."""
     took = {one.claimed.endpoint_id for one in ended if one.answer.is_accepted}
-    recovered = Endpoint.objects.filter(pk__in=took, failing_since__isnull=False)
-    recovered.update(failing_since=None, last_failure="")
-    if failed := {one.claimed.endpoint_id: _note(one.answer) for one in ended if one.claimed.endpoint_id not in took}:
-        for pk in sorted(failed):  # in one order, as several senders do it
-            since = Coalesce("failing_since", Now(), output_field=DateTimeField())
-            Endpoint.objects.filter(pk=pk).update(failing_since=since, last_failure=failed[pk])
-        _pause_hopeless(failed.keys())
-    for one in ended:
-        if seconds := one.answer.retry_after_s(now=now):
-            queries.hold(one.claimed.endpoint_id, seconds=seconds)
-        if one.answer.status == 410:
-            _disable(one.claimed.endpoint_id)
+    refused = {one.claimed.endpoint_id for one in ended if not one.answer.is_accepted}
+    changing = Endpoint.objects.filter(Q(pk__in=refused) | Q(pk__in=took, failing_since__isnull=False))
+    ids = set(changing.values_list("pk", flat=True))
+    # In one order, as several senders do it.
+    mine = changing.select_for_update(no_key=True, skip_locked=True).order_by("pk") if ids else changing.none()
+    for row in mine:
+        _judge(row, [one.answer for one in ended if one.claimed.endpoint_id == row.pk], now=now)
+        ids.remove(row.pk)
+    last = {one.claimed.endpoint_id: one for one in sorted(ended, key=lambda one: one.answer.is_accepted)}
+    return [replace(last[pk], is_written=True) for pk in ids]
 
 
-def _pause_hopeless(endpoint_ids: Collection[int]) -> None:
-    hours = settings.OUTBOX["PAUSE_AFTER_HOURS"]
-    since = Now() - timedelta(hours=hours)
-    failing = Endpoint.objects.filter(pk__in=endpoint_ids, status=EndpointStatus.ACTIVE, failing_since__lte=since)
-    for endpoint in failing.select_for_update(no_key=True).order_by("pk"):
-        endpoint.status = EndpointStatus.PAUSED
-        endpoint.note = f"Every attempt of {hours:g} h failed. What happens is kept; resume it when it is well."
-        endpoint.save(update_fields=["status", "note"])
+def _judge(endpoint: Endpoint, answers: Sequence[Answer], *, now: datetime) -> None:
+    """Clear, note or end the failing of an endpoint, which is locked; and leave it alone if it asked for that."""
+    before, hours = endpoint.status, settings.OUTBOX["PAUSE_AFTER_HOURS"]
+    if any(answer.is_accepted for answer in answers):
+        endpoint.failing_since, endpoint.last_failure = None, ""
+    else:
+        endpoint.failing_since, endpoint.last_failure = endpoint.failing_since or now, _note(answers[-1])
+        if before == EndpointStatus.ACTIVE and now - endpoint.failing_since >= timedelta(hours=hours):
+            endpoint.status = EndpointStatus.PAUSED
+            endpoint.note = f"Every attempt of {hours:g} h failed. What happens is kept; resume it when it is well."
+    if before != EndpointStatus.DISABLED and any(answer.status == HTTPStatus.GONE for answer in answers):
+        endpoint.status, endpoint.note = EndpointStatus.DISABLED, GONE
+        queries.end_waiting(endpoint.pk, note=GONE)
+    if seconds := max(answer.retry_after_s(now=now) or 0.0 for answer in answers):
+        endpoint.held_until = max(now + timedelta(seconds=seconds), endpoint.held_until or now)
+    endpoint.save(update_fields=["failing_since", "last_failure", "status", "note", "held_until"])
+    if endpoint.status != before:
         scheduling.run_after(0, mail_owner, endpoint=endpoint.pk)
-
-
-def _disable(endpoint_id: int) -> None:
-    endpoint = Endpoint.objects.select_for_update(no_key=True).filter(pk=endpoint_id).first()
-    if endpoint is None or endpoint.status == EndpointStatus.DISABLED:
-        return
-    endpoint.status, endpoint.note = EndpointStatus.DISABLED, GONE
-    endpoint.save(update_fields=["status", "note"])
-    queries.end_waiting(endpoint_id, note=GONE)
-    scheduling.run_after(0, mail_owner, endpoint=endpoint.pk)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 POLL_S: Final = 15.0  # with nobody woken: a notification may get lost
 # What ends or becomes due within it is one round of statements, so that a sender asks ten times a second at most.
 GATHER_S: Final = 0.1
-AWAY_S: Final = 1.0  # after a fault, so that it is no hot loop
+AWAY_S: Final = 1.0  # after a fault, or while somebody has a row locked, so that it is no hot loop
 LAST_S: Final = 5.0  # for requests under way, when it is to end; a janitor has ten seconds
 _ENDS_S: Final = 8.0
 _RNG = random.SystemRandom()
@@ -80,7 +80,8 @@ class Sender:
         if claimed:
             return GATHER_S
         next_s = await connections.run(queries.next_due_s) if room > 0 else None
-        return POLL_S if next_s is None else min(max(next_s, GATHER_S), POLL_S)
+        longest_s = AWAY_S if self._ended else POLL_S
+        return longest_s if next_s is None else min(max(next_s, GATHER_S), longest_s)
 
     async def drain(self) -> None:
         """Send what is due now, and what that lets become due, until nothing is."""
@@ -115,9 +116,9 @@ class Sender:
     async def _settle(self) -> None:
         ended = self._ended[:]
         if ended:
-            for outcome in await connections.run(attempts.settle, ended):
+            outcomes, self._ended[: len(ended)] = await connections.run(attempts.settle, ended)
+            for outcome in outcomes:
                 numbers.OUTBOX_ATTEMPTS.labels(outcome).inc()
-            del self._ended[: len(ended)]
 
     async def _guarded(self, step: Callable[[], Coroutine[Any, Any, float]]) -> float:
         try:

@@ -1,5 +1,6 @@
 -- Let the next of the subject of each of these messages that have ended be due now, if it only waited for that one. In a
--- statement after the one that ended them: put_behind may have locked one of them until then.
+-- statement after the one that ended them: put_behind may have locked one of them until then. One that somebody else has
+-- locked is looked at when put_behind says.
 WITH next AS MATERIALIZED (
     SELECT DISTINCT following.id
     FROM unnest(%(ids)s::bigint[]) AS given (id) CROSS JOIN LATERAL (
@@ -12,5 +13,8 @@ WITH next AS MATERIALIZED (
     ) AS following
 )
 UPDATE outbox_message AS message SET next_attempt_at = statement_timestamp()
-WHERE message.id = ANY (ARRAY(SELECT next.id FROM next)) AND message.attempts = 0 AND message.lease IS NULL
-  AND message.next_attempt_at > statement_timestamp()
+WHERE message.id = ANY (ARRAY(
+    SELECT one.id FROM outbox_message AS one
+    WHERE one.id = ANY (ARRAY(SELECT next.id FROM next)) AND one.attempts = 0 AND one.lease IS NULL
+      AND one.next_attempt_at > statement_timestamp()
+    FOR UPDATE SKIP LOCKED))

@@ -25,7 +25,7 @@ def claim() -> attempts.Claimed:
 
 
 def settle(claimed: attempts.Claimed, *, status: int = 200) -> list[Outcome]:
-    return attempts.settle([attempts.Ended(claimed=claimed, started_at=clock.now(), answer=Answer(status=status))])
+    return attempts.settle([attempts.Ended(claimed=claimed, started_at=clock.now(), answer=Answer(status=status))])[0]
 
 
 def test_a_claim_leaves_what_another_one_is_taking_and_waits_for_nobody() -> None:
