@@ -27,6 +27,7 @@ from postgres.deadline import end_within
 from postgres.reachability import explain_unreachable
 
 ENDS_WITHIN_S = 9.5  # the sender gets eight (outbox); the farm kills after ten
+LOCK_S = 1.0  # a wait for what somebody has locked: the rest of the round is due
 SHORTEST_S = 0.05  # between two rounds, so that a row which cannot be handled is no hot loop
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,8 @@ class Command(BaseCommand):
         if metrics:
             numbers.expose(metrics, token=settings.METRICS_TOKEN, render=_numbers)  # a long sweep holds nobody up
         # As in web processes (jobfarm/asgi.py): what a stopped one has locked is free again before a lease is over.
-        configuration.bounded(connections["default"].settings_dict, idle_s=max(1.0, settings.JOBFARM["LEASE_S"] / 4))
+        idle_s = max(1.0, settings.JOBFARM["LEASE_S"] / 4)
+        configuration.bounded(connections["default"].settings_dict, lock_s=LOCK_S, idle_s=idle_s)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, partial(_stop, stop))
