@@ -9,6 +9,7 @@ from django.db import transaction
 
 from jobs import operations
 from jobs.models import Live, Worker
+from jobs.queries import moves
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +32,8 @@ def _unlocked() -> list[int]:
 
 
 @pytest.fixture
-def me() -> Worker:
+def me(monkeypatch: pytest.MonkeyPatch) -> Worker:
+    monkeypatch.setattr(moves, "_WAIT", "60s")  # the batch waits for as long as the other takes to look, however slow
     farm.kind()
     return farm.worker()
 
