@@ -87,7 +87,7 @@ def alone(statement: Callable[[], T]) -> T:
 
 
 @contextmanager
-def waiting_at_most(ms: int, *, by: str = "lock_timeout") -> Iterator[None]:
+def waiting_at_most(ms: int = 2000, *, by: str = "lock_timeout") -> Iterator[None]:
     """In the block, which is part of a transaction, nobody waits longer for a lock: its error `is_passing`. `by`
     "statement_timeout": for a statement."""
     with connections["default"].cursor() as cursor:

@@ -99,7 +99,7 @@ def recount_usage() -> int:
 def _settle(moments: queries.Moments) -> tuple[int, bool]:
     """Count an hour of what nothing can be added to, once; whether that was all of it."""
     end = rollups.floored(moments.horizon, step_s=rollups.MINUTE_S)
-    with transaction.atomic():
+    with transaction.atomic(), transactions.waiting_at_most():
         watermark = queries.lock_watermark(beginning=partial(_beginning, moments))
         until = min(end, watermark.settled_until + _CHUNK)
         if until <= watermark.settled_until:
@@ -113,7 +113,7 @@ def _settle(moments: queries.Moments) -> tuple[int, bool]:
 
 def _count_recent(moments: queries.Moments) -> int:
     """Count the minutes since the last count, and the one it fell into; some of their jobs may not be visible yet."""
-    with transaction.atomic():
+    with transaction.atomic(), transactions.waiting_at_most():
         watermark = queries.lock_watermark(beginning=partial(_beginning, moments))
         counted = rollups.floored(watermark.counted_at, step_s=rollups.MINUTE_S)
         since = max(watermark.settled_until, counted - _MINUTE, moments.now - _CHUNK)
@@ -139,6 +139,7 @@ def _announce(changed: int) -> None:
 
 
 @transactions.retried
+@transactions.waiting_at_most()
 def _fold() -> None:
     usage.lock(ALL_JOBS)
     usage.fold()
@@ -146,12 +147,14 @@ def _fold() -> None:
 
 
 @transactions.retried
+@transactions.waiting_at_most()
 def _count_waiting() -> None:
     usage.lock(ALL_JOBS)
     usage.count_waiting()
 
 
 @transactions.retried
+@transactions.waiting_at_most()
 def _recount() -> list[usage.Row]:
     _fold()
     return list(usage.recount())

@@ -90,7 +90,7 @@ def _count_days() -> int:
 
 def _count(*, now: datetime, horizon: datetime) -> tuple[int, bool]:
     """Count a part of what nothing can be added to, once; whether that was all of it."""
-    with transaction.atomic():
+    with transaction.atomic(), transactions.waiting_at_most():
         if (watermark := Watermark.objects.select_for_update().first()) is None:
             beginning = min(jobs.first_event(since=now - _FIRST) or horizon, horizon)
             Watermark.objects.bulk_create([Watermark(counted_until=beginning)], ignore_conflicts=True)
