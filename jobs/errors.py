@@ -48,6 +48,10 @@ class UnknownKind(JobsError, code="unknown_kind", http_status=422):
     """No kind of job is called {kind!r}: declare it in code, or create it with the command `create_kind`."""
 
 
+class BrokenKind(UnknownKind):
+    """The kind {kind} is broken: {why}."""
+
+
 class UnknownJob(JobsError, code="unknown_job", http_status=422):
     """There is no job {job} to come after, or you may not see it."""
 

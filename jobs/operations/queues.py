@@ -17,7 +17,7 @@ from core.refusal import existing
 from jobs import kinds
 from jobs.domain.bulks import BulkAction
 from jobs.domain.kinds import Kind, is_of_model
-from jobs.errors import InvalidValue, PriorityNotAllowed, QueueChoiceNotAllowed, UnknownKind, UnknownQueue
+from jobs.errors import BrokenKind, InvalidValue, PriorityNotAllowed, QueueChoiceNotAllowed, UnknownKind, UnknownQueue
 from jobs.models import Fair, Job, Kind as KindRow, Queue
 from jobs.operations import events, hooks, lanes
 from jobs.queries import keys, lanes as lane_queries, reads
@@ -170,7 +170,7 @@ def bound_keys(queue: str, most: int | None, *, by: User | None = None) -> None:
 
 
 def known_kind(name: str) -> Kind | None:
-    """The kind called `name`, as `kind_of`; None if there is none any more: its jobs are still there."""
+    """The kind called `name`, as `kind_of`; None if that is gone, or broken, by now: its jobs are still there."""
     try:
         return kind_of(name)
     except UnknownKind:
@@ -178,9 +178,9 @@ def known_kind(name: str) -> Kind | None:
 
 
 def kind_of(name: str) -> Kind:
-    """The kind called `name`: the one declared in code, or the row that a person made. Raises UnknownKind."""
-    declared = kinds.DECLARED.get(name)
-    if declared is not None:
+    """The kind called `name`: the one declared in code, or the row that a person made. Raises UnknownKind, BrokenKind
+    for a row that was edited into nonsense."""
+    if (declared := kinds.DECLARED.get(name)) is not None:
         return declared
     row = existing(keys.kind(name) if "\x00" not in name else None, UnknownKind(kind=name))
     _RECENT.keep(name, row)
@@ -200,16 +200,17 @@ def recent_kind(name: str) -> tuple[Kind, str | None]:
 def _kind(row: Row) -> Kind:
     """The kind of a row: it is checked once, and not with each of its jobs."""
     same: dict[str, Any] = {name: getattr(row, name) for name in ("name", *_SAME)}
-    backoff = Backoff(**{name: getattr(row, f"backoff_{name}") for name in _OF_BACKOFF})
-    return Kind(**same, backoff=backoff, requires=json.loads(row.requires))
+    try:
+        backoff = Backoff(**{name: getattr(row, f"backoff_{name}") for name in _OF_BACKOFF})
+        return Kind(**same, backoff=backoff, requires=json.loads(row.requires))
+    except ValueError as error:
+        raise BrokenKind(kind=row.name, why=str(error)) from None
 
 
 def backoff_of(kind_name: str) -> Backoff:
     """How long a failed job of this kind waits; the default where the kind is gone, or broken, by now."""
-    try:
-        return kind_of(kind_name).backoff
-    except (UnknownKind, ValueError):  # a row that was edited into nonsense must not keep a run from ending
-        return Backoff()
+    kind = known_kind(kind_name)
+    return Backoff() if kind is None else kind.backoff
 
 
 def check_rights(kind: Kind, *, queue: str, priority: int, by: User) -> None:

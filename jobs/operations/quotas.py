@@ -30,6 +30,7 @@ from jobs.queries import reports, submits, usage
 from jobs.queries.reports import NOTHING, FilesUsed
 from postgres import transactions
 from ratelimits import operations as limits
+from ratelimits.domain import LARGEST
 from ratelimits.errors import RateLimited, UnknownLimit
 
 OUTPUT: Final = Ledger()  # bytes of output by owner, as this process knows it
@@ -205,10 +206,11 @@ def reserved(new: Sequence[JobRecord], *, rng: random.Random) -> Sequence[JobRec
 
 def give_back(jobs: Iterable[Any]) -> None:
     """Put back what these took: they were not stored, or end before they used it. Of one whose limit is declared no
-    more nothing is left to give."""
+    more, or whose row has no such number, nothing is left to give."""
     for (name, key), group in _grouped(jobs):
         with suppress(UnknownLimit):
-            limits.give_back(name, key=key, count=sum(job.limit_count for _, job in group))
+            counts = (job.limit_count or 0.0 for _, job in group)
+            limits.give_back(name, key=key, count=sum(count for count in counts if 0 < count < LARGEST))
 
 
 def _counted_in_output(owner_id: int | None) -> list[int]:

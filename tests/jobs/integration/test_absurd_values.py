@@ -1,5 +1,6 @@
 """Values that no call writes, put into a row by SQL, stop nobody else: the database refuses them, or the row waits."""
 
+from datetime import timedelta
 from importlib import import_module
 
 import pytest
@@ -7,6 +8,8 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
 from jobs import operations
+from jobs.errors import UnknownKind
+from ratelimits import operations as ratelimits
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -83,3 +86,28 @@ def test_that_were_there_before_stop_nobody_after_the_migration() -> None:
             for operation in migration.operations:
                 cursor.execute(operation.sql)
             assert len(operations.claim(farm.worker(), limit=2)) == 2, change
+
+
+@pytest.mark.parametrize("change", ["concurrency = 0", "requires = '[]'", "redact = '('", "queue = 'A B'"])
+def test_of_a_kind_are_the_sentence_that_its_submits_get_and_its_jobs_go_on(client: Client, change: str) -> None:
+    client.force_login(farm.user("boss", is_superuser=True, is_staff=True))
+    farm.kind()
+    [job] = farm.submit(1)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE jobs_kind SET {change}")
+    with pytest.raises(UnknownKind, match="The kind work is broken"):
+        operations.submit("work", {})
+    assert client.get(f"/jobs/{job.pk}/").status_code == 200
+    me = farm.worker()
+    assert farm.fail(me, farm.claim_one(me)) == "pending"
+
+
+@pytest.mark.parametrize("count", ["NULL", "'NaN'", "'Infinity'", "-1"])
+def test_of_what_a_job_took_of_its_limit_give_nothing_back_when_it_is_canceled(count: str) -> None:
+    ratelimits.make("few", ratelimits.TokenBucket(1, timedelta(hours=1), capacity=2))
+    farm.kind(limit="few")
+    [job] = farm.submit(1)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE jobs_job SET limit_count = {count}")
+    assert operations.cancel(job.pk, by=None).status == "canceled"
+    assert ratelimits.get_value("few").value < 2
