@@ -104,12 +104,10 @@ def release(leases: Collection[tuple[int, UUID]]) -> None:
     statements.load("outbox", "release").run(params)
 
 
-def hold(endpoint_id: int, *, seconds: float) -> None:
+def hold(endpoint_id: int, *, wait: timedelta) -> None:
     """Leave an endpoint, unless somebody has it locked, alone for so long; never shorter than it was to be before."""
-    until = Now() + timedelta(seconds=seconds)
-    _unlocked(Endpoint.objects.filter(pk=endpoint_id)).update(
-        held_until=Greatest(until, "held_until", output_field=DateTimeField())
-    )
+    until = Greatest(Now() + wait, "held_until", output_field=DateTimeField())
+    _unlocked(Endpoint.objects.filter(pk=endpoint_id)).update(held_until=until)
 
 
 def failing(*, for_s: float, limit: int) -> list[Endpoint]:

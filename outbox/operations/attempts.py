@@ -8,7 +8,6 @@ import logging
 import random
 import time
 from collections.abc import Collection, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -172,9 +171,10 @@ def _within_limits(rows: Sequence[Any], failures: scheduling.Failures) -> list[A
     denied: list[Any] = []
     closed: set[int] = set()
     for row in rows:
-        with failures.aside(f"endpoint {row.endpoint_id}") if row.per_minute else nullcontext():
-            if row.endpoint_id not in closed and not _grants(row):
-                closed.add(row.endpoint_id)
+        if row.per_minute is not None and row.endpoint_id not in closed:
+            with failures.aside(f"endpoint {row.endpoint_id}"):
+                if not _grants(row):
+                    closed.add(row.endpoint_id)
         (denied if row.endpoint_id in closed else passed).append(row)
     if denied:
         queries.release([(row.id, row.lease) for row in denied])
@@ -182,13 +182,10 @@ def _within_limits(rows: Sequence[Any], failures: scheduling.Failures) -> list[A
 
 
 def _grants(row: Any) -> bool:
-    if row.per_minute is None:
-        return True
     bucket = ratelimits.TokenBucket(row.per_minute, timedelta(minutes=1), capacity=max(row.per_minute, 1.0))
     answer = ratelimits.limit(LIMIT, key=str(row.endpoint_id), config=bucket)
     if not answer.ok:
-        wait = answer.retry_after or timedelta(seconds=1)
-        queries.hold(row.endpoint_id, seconds=wait.total_seconds())
+        queries.hold(row.endpoint_id, wait=answer.retry_after or timedelta(seconds=1))
     return answer.ok
 
 
@@ -203,9 +200,7 @@ def _claimed(row: Any, keys: Sequence[str], failures: scheduling.Failures) -> Cl
 
 
 def _settlement(ended: Ended, *, now: datetime) -> Settlement:
-    answer, claimed = ended.answer, ended.claimed
-    outcome = _outcome(answer)
-    wait_s = None
+    answer, claimed, outcome, wait_s = ended.answer, ended.claimed, _outcome(ended.answer), None
     if outcome is Outcome.FAILED:
         retry_after_s = answer.retry_after_s(now=now)
         wait_s = addresses.wait_s(attempts=claimed.attempts + 1, retry_after_s=retry_after_s, rng=_RNG)

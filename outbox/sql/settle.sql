@@ -25,6 +25,5 @@ WITH result AS MATERIALIZED (
            result.error, result.answer
     FROM settled JOIN result ON result.id = settled.id
 )
-SELECT message.id, settled.status
-FROM outbox_message AS message JOIN result ON result.id = message.id AND result.lease = message.lease
-LEFT JOIN settled ON settled.id = message.id
+SELECT message.id, settled.status FROM outbox_message AS message
+JOIN result ON result.id = message.id AND result.lease = message.lease LEFT JOIN settled ON settled.id = message.id
