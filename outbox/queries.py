@@ -125,7 +125,7 @@ def end_waiting(endpoint_id: int, *, note: str) -> int:
 
 
 def _unlocked(rows: QuerySet[Any]) -> QuerySet[Any]:
-    return rows.model._default_manager.filter(pk__in=rows.select_for_update(no_key=True, skip_locked=True).values("pk"))
+    return QuerySet(rows.model).filter(pk__in=rows.select_for_update(no_key=True, skip_locked=True).values("pk"))
 
 
 def requeue(message_ids: Sequence[int]) -> int:

@@ -1,5 +1,5 @@
 -- Let the next of the subject of each of these messages that have ended be due now, if it only waited for that one. In a
--- statement after the one that ended them: put_behind may have locked one of them until then. Who is locked waits on.
+-- statement after the one that ended them: put_behind may have locked one of them until then. One that is locked waits on.
 WITH next AS MATERIALIZED (
     SELECT DISTINCT following.id
     FROM unnest(%(ids)s::bigint[]) AS given (id) CROSS JOIN LATERAL (
