@@ -91,6 +91,8 @@ class Sender:
                 return
             if self._in_flight:
                 await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
+            else:  # somebody has what is to be written locked
+                await asyncio.sleep(AWAY_S)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         del self._in_flight[task]

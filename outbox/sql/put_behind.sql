@@ -1,7 +1,8 @@
 -- Have what waits for an earlier message of its subject be due later, so that no claim looks at it again: of each endpoint
--- those of the first that are due. The nearest earlier one is locked meanwhile, so that its end comes after this, sees
--- it, and lets it be due at once (unblock); a moment is set all the same, for whatever else ends that one. Only what is
--- pending has a next attempt: to ask for that leads to the primary key, and to ask for the status to all that is pending.
+-- those of the first that are due. The nearest earlier one is locked meanwhile, so that its end (settle) comes after this
+-- and lets it be due at once, by a lock under which unblock may make that one due itself; a moment is set all the same, for
+-- whatever else ends it. Only what is pending has a next attempt: to ask for that leads to the primary key, and to ask for
+-- the status to all that is pending.
 -- One that was tried before is behind a replay, and begins anew with it: by its `attempts` unblock knows who waits for a retry.
 WITH behind AS MATERIALIZED (
     SELECT message.id
@@ -16,7 +17,7 @@ WITH behind AS MATERIALIZED (
     ) AS nearest
     CROSS JOIN LATERAL (
         SELECT FROM outbox_message AS one WHERE one.id = nearest.id AND one.next_attempt_at IS NOT NULL
-        FOR UPDATE SKIP LOCKED
+        FOR KEY SHARE SKIP LOCKED
     ) AS earlier CROSS JOIN LATERAL (
         SELECT one.id FROM outbox_message AS one WHERE one.id = due.id AND one.next_attempt_at <= statement_timestamp()
         FOR UPDATE SKIP LOCKED

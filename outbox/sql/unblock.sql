@@ -1,5 +1,6 @@
 -- Let the next of the subject of each of these messages that have ended be due now, if it only waited for that one. In a
--- statement after the one that ended them: put_behind may have locked one of them until then. One that is locked waits on.
+-- statement after the one that ended them: put_behind may have locked one of them until then. One that somebody has
+-- locked waits on.
 WITH next AS MATERIALIZED (
     SELECT DISTINCT following.id
     FROM unnest(%(ids)s::bigint[]) AS given (id) CROSS JOIN LATERAL (
@@ -16,4 +17,4 @@ WHERE message.id = ANY (ARRAY(
     SELECT one.id FROM outbox_message AS one
     WHERE one.id = ANY (ARRAY(SELECT next.id FROM next)) AND one.attempts = 0 AND one.lease IS NULL
       AND one.next_attempt_at > statement_timestamp()
-    FOR UPDATE SKIP LOCKED))
+    FOR NO KEY UPDATE SKIP LOCKED))

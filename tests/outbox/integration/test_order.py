@@ -144,3 +144,16 @@ def test_an_end_that_comes_while_another_sender_puts_messages_behind_it_is_not_m
             later = other.submit(connections.released()(deliver), claimed).result(30)
         assert attempts.settle(later) == (["delivered"], [])
     assert [one.subject for one in attempts.claim(10)] == ["job/1"]
+
+
+def test_the_next_of_a_subject_is_due_though_another_sender_puts_a_message_behind_it_at_that_moment() -> None:
+    endpoint()
+    record("job/1")
+    claimed = attempts.claim(10)
+    record("job/1")
+    assert queries.put_behind(most=100, again_s=600.0) == 1
+    record("job/1")
+    with ThreadPoolExecutor(1) as other, transaction.atomic():
+        assert queries.put_behind(most=100, again_s=600.0) == 1
+        assert other.submit(connections.released()(deliver), claimed).result(30) == []
+    assert len(attempts.claim(10)) == 1
