@@ -191,11 +191,15 @@ def django_db_modify_db_settings(
 def django_db_setup(
     django_db_setup: None, django_db_blocker: DjangoDbBlocker, _template_turn: psycopg.Connection[tuple[object, ...]]
 ) -> None:
-    """pytest-django's; and the first of a version leaves its database as the template."""
+    """pytest-django's, which makes a database only where a test is marked so; and the first of a version leaves it as
+    the template."""
+    from django.conf import settings
+
     from tests import template
 
+    is_made = connection.settings_dict["NAME"] == settings.DATABASES["default"]["TEST"]["NAME"]
     with django_db_blocker.unblock(), _template_turn as turn:
-        if not template.is_there(turn):
+        if is_made and not template.is_there(turn):
             template.make(turn)
 
 
