@@ -77,7 +77,7 @@ def content_of(parts: Any) -> Any:
     """The content of a chat's message: a text where nothing else is in it, which every model's template knows."""
     if not isinstance(parts, list) or any(part["type"] != "text" for part in parts):
         return parts
-    return "\n\n".join(part["text"] for part in parts)
+    return "\n\n".join(part["text"] for part in parts if part["text"])
 
 
 def headers_of(payload: Any) -> dict[str, str]:

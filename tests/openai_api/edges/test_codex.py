@@ -86,8 +86,8 @@ def _codex(environment: dict[str, str], *words: str, exits_with: int = 0) -> lis
     """The events of `codex exec` with these words."""
     program = npm.installed(ROOT / "tests/openai_api/codex") / "node_modules/.bin/codex"
     done = subprocess.run(
-        [program, *EXEC, *words], cwd=environment["HOME"], env=environment, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False, timeout=120,
+        ["timeout", "--kill-after=5", "120", program, *EXEC, *words],  # ends what the script of npm starts, too
+        cwd=environment["HOME"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == exits_with, done.stdout + done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -83,6 +83,12 @@ class TestTheChatOfARequest:
             {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Be quick."},
         ]  # fmt: skip
 
+    def test_has_nothing_of_an_empty_text_that_is_joined(self) -> None:
+        items = [{"role": role, "content": text} for role in ("developer", "user") for text in ("", "Hello.", "")]
+        assert chat_request({"instructions": "", "input": items})["messages"] == [
+            {"role": role, "content": "Hello."} for role in ("system", "user")
+        ]
+
     def test_has_calls_of_functions_as_one_turn_and_their_outputs(self) -> None:
         texts = [{"type": "input_text", "text": "ro"}, {"type": "input_text", "text": "ugh"}]
         items = [
