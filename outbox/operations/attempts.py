@@ -224,7 +224,7 @@ def _note(answer: Answer) -> str:
 
 def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> list[Ended]:
     """Judge those that failed or recovered; what is left for later of those that somebody has locked: an answer each,
-    and one that took something before others."""
+    one that it is gone before one that it took something before others."""
     took = {one.claimed.endpoint_id for one in ended if one.answer.is_accepted}
     refused = {one.claimed.endpoint_id for one in ended if not one.answer.is_accepted}
     changing = Endpoint.objects.filter(Q(pk__in=refused) | Q(pk__in=took, failing_since__isnull=False))
@@ -234,7 +234,8 @@ def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> list[Ended]:
     for row in mine:
         _judge(row, [one.answer for one in ended if one.claimed.endpoint_id == row.pk], now=now)
         ids.remove(row.pk)
-    last = {one.claimed.endpoint_id: one for one in sorted(ended, key=lambda one: one.answer.is_accepted)}
+    weighty = sorted(ended, key=lambda one: (one.answer.status == HTTPStatus.GONE, one.answer.is_accepted))
+    last = {one.claimed.endpoint_id: one for one in weighty}
     return [replace(last[pk], is_written=True) for pk in ids]
 
 

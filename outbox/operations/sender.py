@@ -36,6 +36,7 @@ POLL_S: Final = 15.0  # with nobody woken: a notification may get lost
 GATHER_S: Final = 0.1
 AWAY_S: Final = 1.0  # after a fault, or while somebody has a row locked, so that it is no hot loop
 LAST_S: Final = 5.0  # for requests under way, when it is to end; a janitor has ten seconds
+_LAST_TRIES: Final = 10  # to write what is locked, each after GATHER_S
 _ENDS_S: Final = 8.0
 _RNG = random.SystemRandom()
 log = logging.getLogger(__name__)
@@ -153,6 +154,10 @@ class Sender:
         with contextlib.suppress(DatabaseError, InterfaceError):  # their leases end by themselves
             await self._settle()
             await connections.run(attempts.release, list(unsent.values()))
+            for _ in range(_LAST_TRIES):
+                if self._ended:  # somebody has it locked, another sender for a moment: else it was sent again
+                    await asyncio.sleep(GATHER_S)
+                    await self._settle()
         await self._client.aclose()
 
 

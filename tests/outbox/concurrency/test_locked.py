@@ -1,5 +1,6 @@
 """A row that somebody keeps locked in a session of their own stops nothing of others: it is settled later."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,8 @@ from django.db import connection
 from outbox.domain.addresses import Answer
 from outbox.models import Attempt, Endpoint, Message
 from outbox.operations import attempts
+from outbox.operations.http import Client
+from outbox.operations.sender import Sender
 from postgres import clock, connections
 from tests import farm
 from tests.jobs.presence.running import janitor
@@ -69,6 +72,35 @@ def test_an_endpoint_that_recovers_while_it_is_locked_is_well_once_it_is_free() 
         assert statuses() == ["pending", "delivered"]
     attempts.settle(later)
     assert Endpoint.objects.get().failing_since is None
+
+
+@pytest.mark.parametrize("statuses", [(410, 500), (410, 200), (200, 410)])
+def test_an_endpoint_that_was_gone_while_it_was_locked_is_disabled_whatever_came_after(statuses: tuple[int, ...]) -> None:
+    row = endpoint(failing_since=clock.now())
+    record("queue/1")
+    record("queue/2")
+    with locked(row):
+        later: list[attempts.Ended] = []
+        for one, status in zip(attempts.claim(2), statuses, strict=True):
+            _, later = attempts.settle([*later, *ended([one], status)])
+    attempts.settle(later)
+    assert Endpoint.objects.get().status == "disabled"
+
+
+def test_a_sender_that_ends_writes_what_is_locked_for_a_moment() -> None:
+    endpoint()
+    record("queue/1")
+    both = ended(attempts.claim(2), 200)
+    with locked(Message.objects.get()) as somebody:
+
+        async def end() -> None:
+            sender = Sender(client=Client())
+            sender._ended = both
+            asyncio.get_running_loop().call_later(0.3, somebody.rollback)
+            await sender._end()
+
+        asyncio.run(end())
+    assert statuses() == ["delivered"]
 
 
 def test_a_locked_message_keeps_its_lease_and_is_written_later_and_the_others_at_once() -> None:
