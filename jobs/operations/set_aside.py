@@ -16,6 +16,8 @@ from scheduling.operations import in_batches, is_away, reason_of
 
 BATCH: Final = 200  # rows in one transaction: worth its commit, and nobody waits long for a lock
 FOR_S: Final = 60.0  # then it is tried again
+LOCKED_S: Final = 10.0  # the same, of one that needs what somebody has locked
+_WAITS: Final = 6  # for locks, until a batch is one job and beyond: each takes as long as the process waits for one
 log = logging.getLogger(__name__)
 
 Locked = Sequence[Any]
@@ -37,7 +39,11 @@ class SetAside:
 
     def put(self, row: Any, error: Exception) -> None:
         """Leave this locked job alone for a while."""
-        self._until_s[row.id] = time.monotonic() + FOR_S
+        is_passing = transactions.is_passing(error)
+        self._until_s[row.id] = time.monotonic() + (LOCKED_S if is_passing else FOR_S)
+        if is_passing:
+            log.warning("The job %d is put aside for a moment: %s", row.id, reason_of(error))
+            return
         with fields.about(job_id=row.id, kind=row.kind):
             log.error("The job %d is put aside: %s", row.id, reason_of(error), exc_info=error)
         with contextlib.suppress(DatabaseError), transaction.atomic():
@@ -58,9 +64,16 @@ class SetAside:
         nothing is left; how many that were. A batch that fails is taken in smaller ones, and who fails alone is put
         aside.
 
-        Raises what says nothing about one: that the database is away, or the lock failed.
+        Raises what says nothing about one: that the database is away, or the lock failed; and what somebody else has
+        locked that they need, once that was waited for a few times.
         """
         rows: list[Any] = []
+        waits = iter(range(_WAITS))
+
+        def is_of_all(error: Exception) -> bool:
+            if not rows or is_away(error) or transactions.collided(error):
+                return True
+            return transactions.is_passing(error) and next(waits, None) is None
 
         def step(limit: int) -> int:
             rows.clear()
@@ -68,10 +81,7 @@ class SetAside:
             between()
             return len(rows)
 
-        return in_batches(
-            step, lambda error: self.put(rows[0], error), size=BATCH,
-            is_of_all=lambda error: not rows or is_away(error) or transactions.is_passing(error),
-        )  # fmt: skip
+        return in_batches(step, lambda error: self.put(rows[0], error), size=BATCH, is_of_all=is_of_all)
 
 
 def by_halves(act: Callable[[Sequence[T]], R], those: Sequence[T], *, failed: R) -> Iterator[R]:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
@@ -18,6 +19,8 @@ from jobs.management.commands import janitor
 from jobs.models import Job, Mark, PausedOwner, Queue
 from jobs.operations import content, quotas, set_aside
 from jobs.operations.set_aside import ASIDE
+from postgres import connections
+from ratelimits import operations as ratelimits
 from tests import farm
 from tests.doctor import named_errors
 
@@ -94,6 +97,21 @@ class TestTheSweep:
         assert _statuses() == ["timed_out", "pending", "timed_out"]
         monkeypatch.undo()
         ASIDE.forget()  # a minute later
+        assert operations.sweep().expired == 1
+
+    def test_goes_on_where_somebody_has_the_limit_of_one_locked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(connection.settings_dict, "LOCK_S", 0.1)
+        ratelimits.make("few", ratelimits.TokenBucket(9, timedelta(hours=1)))
+        for kind in (farm.kind("limited", limit="few"), farm.kind()):
+            operations.submit(kind.name, {})
+        farm.alter(Job.objects.all(), expires_at=Now() - timedelta(seconds=1))
+        with psycopg.connect(connections.conninfo()) as somebody, connection.cursor() as cursor:
+            somebody.execute("SELECT FROM ratelimits_bucket FOR UPDATE")
+            cursor.execute("SET lock_timeout = '100ms'")
+            assert operations.sweep().expired == 1
+            cursor.execute("RESET lock_timeout")
+        assert _statuses() == ["pending", "timed_out"]
+        ASIDE.forget()  # a moment later
         assert operations.sweep().expired == 1
 
     def test_goes_on_where_a_hook_of_one_kind_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
