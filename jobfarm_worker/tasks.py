@@ -71,7 +71,12 @@ class DaemonThreads(ThreadPoolExecutor):
         future: Future[Any] = Future()
         self._calls.put((future, partial(fn, *args, **kwargs)))
         if self._free.acquire(blocking=False):
-            threading.Thread(target=self._run, daemon=True).start()
+            try:
+                threading.Thread(target=self._run, daemon=True).start()
+            except RuntimeError:  # there is room for no thread: another time there is
+                future.cancel()
+                self._free.release()
+                raise
         return future
 
     def _run(self) -> None:

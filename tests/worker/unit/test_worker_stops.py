@@ -274,3 +274,20 @@ async def test_calls_in_threads_of_the_loop_are_all_done_by_as_many_threads_as_r
     assert threading.active_count() <= before + 32
     gate.set()
     assert all(await asyncio.wait_for(asyncio.gather(*calls), 10))
+
+
+async def test_calls_in_threads_go_on_after_some_for_which_no_thread_could_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
+    ran: list[int] = []
+    with monkeypatch.context() as without_room:
+        without_room.setattr(threading.Thread, "start", start)
+        for number in range(40):
+            with pytest.raises(RuntimeError, match="new thread"):
+                await asyncio.wait_for(asyncio.to_thread(ran.append, number), 10)
+    await asyncio.wait_for(asyncio.to_thread(ran.append, 40), 10)
+    assert ran == [40]
