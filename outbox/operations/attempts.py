@@ -16,6 +16,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
+from django.db import DatabaseError, transaction
 from django.db.models import Q
 
 from core.refusal import Refusal
@@ -182,11 +183,20 @@ def _within_limits(rows: Sequence[Any], failures: scheduling.Failures) -> list[A
 
 
 def _grants(row: Any) -> bool:
+    """Whether its limit lets it pass; where it does not, or somebody has that locked, its endpoint is left alone."""
     bucket = ratelimits.TokenBucket(row.per_minute, timedelta(minutes=1), capacity=max(row.per_minute, 1.0))
-    answer = ratelimits.limit(LIMIT, key=str(row.endpoint_id), config=bucket)
-    if not answer.ok:
-        queries.hold(row.endpoint_id, wait=answer.retry_after or timedelta(seconds=1))
-    return answer.ok
+    retry_after = None
+    try:
+        with transaction.atomic():
+            answer = ratelimits.limit(LIMIT, key=str(row.endpoint_id), config=bucket)
+        is_granted, retry_after = answer.ok, answer.retry_after
+    except DatabaseError as error:
+        if transactions.collided(error) or not transactions.is_passing(error):
+            raise
+        is_granted = False
+    if not is_granted:
+        queries.hold(row.endpoint_id, wait=retry_after or timedelta(seconds=1))
+    return is_granted
 
 
 def _claimed(row: Any, keys: Sequence[str], failures: scheduling.Failures) -> Claimed:

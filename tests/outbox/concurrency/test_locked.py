@@ -15,6 +15,7 @@ from outbox.operations import attempts
 from outbox.operations.http import Client
 from outbox.operations.sender import Sender
 from postgres import clock, connections
+from ratelimits.models import Bucket
 from tests import farm
 from tests.jobs.presence.running import janitor
 from tests.outbox.concurrency.test_senders import HERE, delivered, record
@@ -135,6 +136,18 @@ def test_a_locked_endpoint_whose_limit_is_used_up_holds_no_claim() -> None:
     record("queue/2")
     with locked(row):
         assert [one.endpoint_id for one in attempts.claim(2)] == [other.pk]
+
+
+def test_a_locked_limit_of_an_endpoint_fails_no_attempt_and_holds_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connection.settings_dict, "LOCK_S", 0.1)
+    row, other = endpoint(per_minute=600), endpoint("https://other.example/")
+    record("queue/1")
+    attempts.settle(ended(attempts.claim(2), 200))
+    record("queue/2")
+    with locked(Bucket.objects.get(name=attempts.LIMIT)):
+        assert [one.endpoint_id for one in attempts.claim(2)] == [other.pk]
+    Endpoint.objects.update(held_until=None)
+    assert [(one.endpoint_id, one.fault) for one in attempts.claim(2)] == [(row.pk, "")]
 
 
 def test_a_janitor_goes_on_with_all_other_endpoints_and_sends_no_message_twice() -> None:
