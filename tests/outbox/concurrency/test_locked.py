@@ -75,14 +75,14 @@ def test_an_endpoint_that_recovers_while_it_is_locked_is_well_once_it_is_free() 
     assert Endpoint.objects.get().failing_since is None
 
 
-@pytest.mark.parametrize("statuses", [(410, 500), (410, 200), (200, 410)])
-def test_an_endpoint_that_was_gone_while_it_was_locked_is_disabled_whatever_came_after(statuses: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("answers", [(410, 500), (410, 200), (200, 410)])
+def test_an_endpoint_that_was_gone_while_it_was_locked_is_disabled_whatever_else_came(answers: tuple[int, ...]) -> None:
     row = endpoint(failing_since=clock.now())
     record("queue/1")
     record("queue/2")
     with locked(row):
         later: list[attempts.Ended] = []
-        for one, status in zip(attempts.claim(2), statuses, strict=True):
+        for one, status in zip(attempts.claim(2), answers, strict=True):
             _, later = attempts.settle([*later, *ended([one], status)])
     attempts.settle(later)
     assert Endpoint.objects.get().status == "disabled"
