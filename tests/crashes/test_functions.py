@@ -126,6 +126,7 @@ class TestAFunction:
         def prepare(_: Scene) -> None:
             Cron.objects.create(
                 name="daily",
+                source="person",
                 function=f"{sample.__name__}.nothing",
                 schedule=scheduling.interval(seconds=86_400).text(),
                 missed="once",

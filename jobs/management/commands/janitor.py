@@ -13,7 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
-from django.db import DatabaseError, InterfaceError, connections
+from django.db import DatabaseError, InterfaceError, OperationalError, connections
 from prometheus_client import REGISTRY, generate_latest
 
 from core import service
@@ -22,7 +22,7 @@ from jobs.domain.presence import EVERY_S, Part
 from jobs.operations.workers import Presence
 from observing import numbers
 from outbox import operations as outbox
-from postgres import configuration, embedded
+from postgres import configuration, embedded, transactions
 from postgres.deadline import end_within
 from postgres.reachability import explain_unreachable
 
@@ -118,14 +118,22 @@ def watch(stop: threading.Event, reports: Reports) -> None:
 
 def between(reports: Reports) -> Callable[[], None]:
     """What is done between the steps of work that may take long: leases run out meanwhile as ever."""
-    sweep_at = time.monotonic() + settings.JOBFARM["JANITOR_S"]
+    sweep_at, is_swept = time.monotonic() + settings.JOBFARM["JANITOR_S"], True
 
     def step() -> None:
-        nonlocal sweep_at
-        reports.report()
+        nonlocal sweep_at, is_swept
         if time.monotonic() >= sweep_at:
-            _round(reports)
-            sweep_at = time.monotonic() + settings.JOBFARM["JANITOR_S"]
+            sweep_at, is_swept = time.monotonic() + settings.JOBFARM["JANITOR_S"], False
+            try:
+                _round(reports)
+            except OperationalError as error:  # what somebody has locked says nothing about what is tended here
+                if not transactions.is_passing(error):
+                    raise
+                log.warning("the janitor could not sweep, and tries again: %s", error)
+                return
+            is_swept = True
+        elif is_swept:
+            reports.report()
 
     return step
 

@@ -93,7 +93,8 @@ def fire(*, late: timedelta = timedelta(0), function: str = "make_group") -> Non
         name="report",
         defaults={
             "function": f"{sample.__name__}.{function}", "args": {"name": uuid.uuid4().hex}, "missed": "once",
-            "overlap": "skip", "schedule": scheduling.interval(minutes=30).text(), "next_at": Now() - late,
+            "overlap": "skip", "source": "person", "schedule": scheduling.interval(minutes=30).text(),
+            "next_at": Now() - late,
         },
     )  # fmt: skip
     scheduling.fire_due()

@@ -91,6 +91,7 @@ def make_cron(name: str, function: Callable[..., Any], *, every_s: float) -> dat
     first = clock.now() + timedelta(seconds=1)
     Cron.objects.create(
         name=name,
+        source="person",
         function=f"{function.__module__}.{function.__qualname__}",
         schedule=scheduling.interval(seconds=every_s).text(),
         missed="catch_up",
