@@ -64,38 +64,30 @@ class DaemonThreads(ThreadPoolExecutor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._free = threading.Semaphore(min(32, (os.cpu_count() or 1) + 4))
-        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        self._started, self._most = 0, min(32, (os.cpu_count() or 1) + 4)
+        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if self._started < self._most:
+            threading.Thread(target=self._serve, daemon=True).start()
+            self._started += 1
         future: Future[Any] = Future()
         self._calls.put((future, partial(fn, *args, **kwargs)))
-        if self._free.acquire(blocking=False):
-            try:
-                threading.Thread(target=self._run, daemon=True).start()
-            except RuntimeError:  # there is room for no thread: another time there is
-                future.cancel()
-                self._free.release()
-                raise
         return future
 
-    def _run(self) -> None:
-        while True:
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    _carry_out(*self._calls.get_nowait())
-            self._free.release()
-            # What came before the release found no place.
-            if self._calls.empty() or not self._free.acquire(blocking=False):
-                return
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002 (waits for none)
+        for _ in range(self._started):
+            self._calls.put(None)
 
-
-def _carry_out(future: Future[Any], call: Callable[[], Any]) -> None:
-    if future.set_running_or_notify_cancel():
-        try:
-            future.set_result(call())
-        except BaseException as error:
-            future.set_exception(error)
+    def _serve(self) -> None:
+        while (entry := self._calls.get()) is not None:
+            future, call = entry
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
+            del future, call, entry  # they hold what it returned
 
 
 class Threads:

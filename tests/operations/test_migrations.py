@@ -197,7 +197,7 @@ class TestChanging:
     def test_of_what_jobs_may_hold_keeps_no_table_while_it_waits_for_another(
         self, transactional_db: None, other: "psycopg.Connection[Any]"
     ) -> None:
-        """A submit locks records and then the living, a claim the other way round: one of them were in a ring."""
+        """A submit locks records and then the living, a claim the other way round: one of them waited in a circle."""
 
         def migrate() -> None:
             with connections.released():
