@@ -20,7 +20,9 @@ run: .venv/ready  ## start the farm at http://127.0.0.1:8000 (PORT=8000; Ctrl-C 
 
 # Python keeps what it compiled, whatever the caller's environment says: the tests start hundreds of processes. With
 # three at a time two processors were idle for a quarter of the run, while files wait for leases, polls and processes.
+# A test that hangs is tried by one more process, and ends the run where that one hangs too.
 TESTED = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_EFFORT=$(EFFORT) $(PY) -m pytest -n 4 --durations=10
+TESTED += --max-worker-restart=1
 
 test: .venv/ready-dev  ## run the tests, the browser's included, but those marked `landing` or `long`
 	@sh scripts/test-tools
@@ -32,7 +34,7 @@ test-landing test-all: EFFORT = whole
 test-landing: MARKED = -m 'not long'
 test-landing: test  ## run what a landing must pass: those marked `landing` too
 
-test-all: MARKED = -m ''
+test-all: MARKED = -m '' -o faulthandler_timeout=0
 test-all: test test-django6  ## run every test, those marked `long` too, and under Django 6
 
 # No browser, no process that is killed (tests/architecture/test_fast.py sees to that), and no program to install.

@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import sys
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -138,6 +139,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name what fails at once: of a run that is ended from outside the F would be all that is known."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\n{report.nodeid}, {report.when}: {report.longreprtext[-2000:]}", file=sys.stderr, flush=True)
+
+
 def _whole(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
@@ -223,11 +230,13 @@ def _vacuum(django_db_blocker: DjangoDbBlocker) -> None:
 
 
 def _drop_what_dead_runs_left() -> None:
+    from tests.operations.databases import drop
+
     with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as server:
         for (name,) in server.execute("SELECT datname FROM pg_database").fetchall():
             match = _NAME.fullmatch(name)
             if match and not Path(f"/proc/{match[1]}").exists():
-                server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+                drop(server, name)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from psycopg import sql
 from postgres import connections
 from postgres.backend.base import DatabaseWrapper
 from tests import documented
+from tests.operations.databases import drop
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -166,7 +167,7 @@ def _databases(*names: str) -> Iterator[None]:
             server.execute(copied.format(sql.Identifier(name), sql.Identifier(str(template))))
         yield
         for name in names:
-            server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+            drop(server, name)
 
 
 @pytest.fixture(scope="module")
