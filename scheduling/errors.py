@@ -98,7 +98,7 @@ class OutcomeUnknown(SchedulingError, code="outcome_unknown"):
 
 
 class KillsItsProcess(SchedulingError, code="kills_its_process"):
-    """The process that ran this mutation died {deaths} times, each time while it ran: it may lack memory, or a
+    """The process that ran this function died {deaths} times, of an action before its start: it may lack memory, or a
     C library may be faulty. Fix the function, then run it again."""
 
 

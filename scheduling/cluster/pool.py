@@ -82,7 +82,7 @@ class Worker:
         return is_stuck or 0 < self.state.deadline < now
 
     def is_long(self) -> bool:
-        return bool(self.state.mutation and self.state.mutation_since < time.monotonic() - LONG_S)
+        return bool(self.state.function and self.state.function_since < time.monotonic() - LONG_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ class Pool:
         self._forked, self._fork_at = 0, 0.0
         self._is_stopping = False
         self.died: list[Holder] = []
-        self.fatal: list[tuple[int, Holder]] = []  # mutations, and the processes that died while they ran them
+        self.fatal: list[tuple[int, Holder]] = []  # functions, and the processes that died while they ran them
 
     def free(self) -> list[Worker]:
         return [one for one in self.workers if one.stage is Stage.FREE]
@@ -236,8 +236,8 @@ class Pool:
         self.died.append(one.by)
         if one.process.exitcode and not self._is_stopping:
             self._counts.worker_died()
-            if one.state.mutation:
-                self.fatal.append((one.state.mutation, one.by))
+            if one.state.function:
+                self.fatal.append((one.state.function, one.by))
         return _handback(one)
 
 

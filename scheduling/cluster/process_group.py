@@ -52,8 +52,8 @@ class _WorkerState(ctypes.Structure):
     _fields_ = (
         ("has_taken", ctypes.c_bool),  # the work it was sent last
         ("begun", ctypes.c_int64),  # how many functions of that
-        ("mutation", ctypes.c_int64),  # that it runs, or ran when it died; 0: none
-        ("mutation_since", ctypes.c_double),
+        ("function", ctypes.c_int64),  # that it runs, or ran when it died; 0: none
+        ("function_since", ctypes.c_double),
         ("deadline", ctypes.c_double),  # of the action that it runs
     )
 

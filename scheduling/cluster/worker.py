@@ -106,12 +106,12 @@ def _one_by_one(batch: Sequence[Dispatch]) -> Iterator[Dispatch]:
     place, until = _place(), time.monotonic() + BUDGET_S
     for one in batch:
         place.state.begun += 1
-        place.state.mutation_since = time.monotonic()
-        place.state.mutation = one.id if place.kind is Kind.MUTATION else 0
+        place.state.function_since = time.monotonic()
+        place.state.function = one.id
         try:
             yield one
         finally:  # an error of ours is no death of its process
-            place.state.mutation = 0
+            place.state.function = 0
         if time.monotonic() > until:
             return
 

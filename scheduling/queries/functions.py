@@ -150,7 +150,8 @@ def colliding(*, limit: int) -> list[Row]:
 
 
 def count_death(function_id: int, **of_it: float | None) -> int | None:
-    """Count a death of the process that ran a mutation; how many that makes. None if it is gone, or still locked."""
+    """Count a death of who ran a mutation, or was to start an action; how many that makes. None if it is gone, or still
+    locked."""
     rows = statements.load("scheduling", "count_death").run({"id": function_id, "restarts": RESTARTS, **of_it})
     return rows[0].deaths if rows else None
 

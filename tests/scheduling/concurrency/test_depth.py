@@ -136,3 +136,17 @@ class TestAMutationThatKillsItsProcess:
         assert (ended.status, ended.error_class) == ("failed", "scheduling.errors.KillsItsProcess")
         assert len(ledger.read_text().split()) == 3
         assert set(Counter(runs.read_text().split()).values()) == {1}
+
+
+class TestAnActionWhoseModuleKillsItsProcess:
+    def test_has_not_started_and_is_failed_after_three_deaths(self, tmp_path: Path) -> None:
+        """It is imported before the start is committed: a cluster of another version may have it."""
+        with supervisor("--actions") as one:
+            with transaction.atomic():
+                poison = scheduling.run_after(0, sample.say, word="x")
+                ScheduledFunction.objects.update(function="tests.scheduling.integration.kills_when_imported.say")
+                others = [scheduling.run_after(0, sample.append, path=str(tmp_path / "x"), line="y") for _ in range(8)]
+            until(all_ended, what=lambda: logs(one))
+        ended = ScheduledFunction.objects.get(pk=poison.pk)
+        assert (ended.status, ended.error_class) == ("failed", "scheduling.errors.KillsItsProcess")
+        assert states() == {"failed": 1, "success": len(others)}
