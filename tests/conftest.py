@@ -13,7 +13,6 @@ import hypothesis
 import psycopg
 import pytest
 from django.db import connection
-from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
 from observing import fields
