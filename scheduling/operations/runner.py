@@ -86,10 +86,9 @@ def process_died(
     function_id: int, *, by: Holder, error: BaseException | None = None, ran_s: float | None = None
 ) -> bool:
     """The process that ran this mutation died, or its session, by this error, which began so long ago; or that of an
-    action before its start, as when its module is imported. After SCHEDULING["MOST_DEATHS"], of which a restart of the
+    action before its start, as by its module's import. After SCHEDULING["MOST_DEATHS"], of which a restart of the
     server is a quarter, it is failed; until then it waits before its next run, unless it was the session alone. False
-    if its session still holds it, so that this has to be called again later. An action that was started is not
-    counted: it is `unknown` (`clusters.process_died`)."""
+    if its session still holds it: call this again later. Nothing is counted of an action that was started."""
     deaths = functions.count_death(function_id, delay_s=DIED_S, ran_s=ran_s)
     if deaths is None:
         return not Due.objects.filter(pk=function_id).exists()
