@@ -126,9 +126,14 @@ def _logged() -> Iterator[None]:
         connections.close_all()
 
 
-def _deadline(timeout_s: float | None) -> None:
+@contextmanager
+def _deadline(timeout_s: float | None) -> Iterator[None]:
     hopeless_s: float = settings.SCHEDULING["HOPELESS_S"]
     _place().state.deadline = 0.0 if timeout_s is None else time.monotonic() + timeout_s + hopeless_s
+    try:
+        yield
+    finally:
+        _place().state.deadline = 0.0
 
 
 def _place() -> Place:

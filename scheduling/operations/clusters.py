@@ -97,10 +97,18 @@ def _run_due(kind: Kind, *, limit: int, queues: Sequence[str] | None, by: Holder
         seen_at = Now() + timedelta(seconds=_UNTIMED_S if timeout_s is None else timeout_s)
         Cluster.objects.filter(cluster_id=by.cluster_id).update(last_seen_at=seen_at)
 
+    @contextmanager
+    def deadline(timeout_s: float | None) -> Iterator[None]:
+        vouch(timeout_s)
+        try:
+            yield
+        finally:
+            vouch(None)
+
     due = dispatch(kind, limit=limit, queues=queues)
     if kind is Kind.MUTATION:
         return runner.mutations(due, by=by)
-    return sum(runner.action(one, by=by, deadline=vouch) for one in due)
+    return sum(runner.action(one, by=by, deadline=deadline) for one in due)
 
 
 @contextmanager

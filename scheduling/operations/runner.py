@@ -5,9 +5,9 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ from scheduling.registry import Call
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+Deadline = Callable[[float | None], AbstractContextManager[object]]
 
 LONGEST_STATEMENT = 500  # characters; parameters are no part of it
 
@@ -44,7 +45,7 @@ SHORT = Backoff(first_s=0.5, base=1, jitter=1)  # the wait for a server that is 
 DIED_S = 1.0  # the wait after a death, doubled by each, up to a minute
 ASIDE_S = 10.0  # between two looks at what code of another version has scheduled
 PATIENCE_S = 3600.0  # for so long after its time it waits for a cluster of that version
-UNNOTED_S = 300.0  # then it is an error in the log, which the doctor names: an upgrade takes less
+UNNOTED = timedelta(minutes=5)  # then it is an error in the log, which the doctor names: an upgrade takes less
 _AGAIN_S = 5.0  # an action that catches ActionTimedOut gets another
 _RNG = random.SystemRandom()
 
@@ -102,26 +103,30 @@ def process_died(
     return True
 
 
-def action(dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None], None] = lambda _: None) -> bool:
+def action(dispatch: Dispatch, *, by: Holder, deadline: Deadline = nullcontext) -> bool:
     """Run one action; False if it was not ours to start any more.
 
     Its start is committed before it runs and its end afterwards, again and again until the database takes it. What is
     for a cluster of another version waits as a mutation does.
-    `deadline` is called with the seconds it may take, and with None when it is over.
+    Within `deadline`, of the seconds it may take, it runs; before its start its module is imported within another.
     """
-    if _is_gone(dispatch) or _answer(look := partial(_put_aside, dispatch), look):
+
+    def look() -> bool:
+        with deadline(registry.ACTION_TIMEOUT_S):
+            return _put_aside(dispatch)
+
+    if _is_gone(dispatch) or _answer(look, look):
         return False
-    row = _started(dispatch.id, by=by)
+    start = partial(functions.start, dispatch.id, by=by)
+    # It may be committed: then nobody else runs it, nor ends it while this process lives.
+    row = _answer(start, partial(start, is_again=True))
     if row is None:
         return False
     notifications.changed([row.pk])
     call, since = _call_of(row, kind=Kind.ACTION, ran_by=by.ran_by), time.monotonic()
     timeout_s = _timeout_s(call)
-    deadline(timeout_s)
-    try:
+    with deadline(timeout_s):
         ending = _perform(call, timeout_s=timeout_s)
-    finally:
-        deadline(None)
     counts.ran(outcome=ending.status.value, seconds=time.monotonic() - since)
     try:
         _until_it_holds(lambda: settle(call, ending))
@@ -167,12 +172,6 @@ def _try_again(ended: ScheduledFunction, *, known: bool) -> None:
         # It fires what the first one fired.
         of_cron: dict[str, Any] = {"cron": ended.cron_id, "fire_at": ended.fire_at, "parent": ended.parent_id}
         insert([like(ended, delay_s=delay_s, retry_of=ended.pk, attempt=ended.attempt + 1, **of_cron)])
-
-
-def _started(function_id: int, *, by: Holder) -> ScheduledFunction | None:
-    start = partial(functions.start, function_id, by=by)
-    # It may be committed: then nobody else runs it, nor ends it while this process lives.
-    return _answer(start, partial(start, is_again=True))
 
 
 def _answer(ask: Callable[[], T], again: Callable[[], T]) -> T:
@@ -250,8 +249,7 @@ def _take_and_run(run: _Run) -> None:
 def _roll_back(run: _Run, error: BaseException) -> None:
     """Decide what becomes of a mutation whose run ended with this error."""
     if run.is_committed:
-        message = "A hook after the commit of %s #%s failed"
-        log.error(message, run.function, run.dispatch.id, exc_info=error)
+        log.error("A hook after the commit of %s #%s failed", run.function, run.dispatch.id, exc_info=error)
     elif isinstance(error, RowMoved):
         _collide(run, "its own row of scheduling_scheduledfunction, which it changed")
     elif transactions.collided(error):
@@ -276,17 +274,13 @@ def _put_aside(dispatch: Dispatch) -> bool:
     row: Any = pages.function(dispatch.id)  # with its `stored_args`
     if row is None or registry.takes(row.function, row.stored_args, task_backend=row.task_backend):
         return False
-    sentence, waited_s = "%s #%s is not of this version: it waits for a cluster that has it", _since(row.run_at)
-    log.log(logging.ERROR if waited_s > UNNOTED_S else logging.WARNING, sentence, row.function, dispatch.id)
+    level = logging.ERROR if clock.now() - row.run_at > UNNOTED else logging.WARNING
+    log.log(level, "%s #%s is not of this version: it waits for a cluster that has it", row.function, dispatch.id)
     if functions.postpone(dispatch, delay_s=ASIDE_S, patience_s=PATIENCE_S):
         notifications.changed([dispatch.id])
         return True
     queued = pages.queued(dispatch.id)
-    return queued is None or _since(queued.run_at) < PATIENCE_S
-
-
-def _since(moment: datetime) -> float:
-    return (clock.now() - moment).total_seconds()
+    return queued is None or clock.now() - queued.run_at < timedelta(seconds=PATIENCE_S)
 
 
 def _collide(run: _Run, statement: str) -> None:

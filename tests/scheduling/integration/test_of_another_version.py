@@ -1,7 +1,7 @@
 """What new code has scheduled and a cluster of the version before is given, and the other way round."""
 
 import re
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from datetime import timedelta
 from itertools import product
 from typing import Any
@@ -14,7 +14,7 @@ from django.db import connection
 from django.test import Client
 
 from postgres import clock, connections
-from scheduling import operations as scheduling
+from scheduling import operations as scheduling, registry
 from scheduling.cluster.process_group import Listener
 from scheduling.django_tasks import Task
 from scheduling.domain.calls import Kind
@@ -129,6 +129,19 @@ def test_a_module_that_exits_when_it_is_imported_fails_what_is_in_it_and_ends_no
     scheduling.run_due()
     error = "builtins.SystemExit" if isinstance(function, Task) else "scheduling.errors.BrokenFunction"
     assert (stored(row).status, stored(row).error_class) == ("failed", error)
+
+
+def test_an_actions_module_is_imported_within_a_time_and_then_it_runs_within_its_own() -> None:
+    """A module that waits for ever when it is imported would keep a worker for good."""
+    scheduling.run_after(0, sample.append, path="/dev/null", line="x")
+    [given], within = clusters.dispatch(Kind.ACTION, limit=1), list[float | None]()
+
+    def deadline(seconds: float | None) -> AbstractContextManager[None]:
+        within.append(seconds)
+        return nullcontext()
+
+    assert runner.action(given, by=Holder(cluster_id=uuid4(), ran_by="here"), deadline=deadline)
+    assert within == [registry.ACTION_TIMEOUT_S, 120]
 
 
 class TestAFunctionThatIsOfTheOtherKindNow:
