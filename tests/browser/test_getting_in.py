@@ -50,6 +50,7 @@ def paint_after_the_session_ended(visit: Visit, *, by: User) -> Page:
     page.context.clear_cookies(name="sessionid")
     page.get_by_role("button", name="Paint").click()
     expect(page).to_have_url(re.compile("/accounts/login/"))
+    page.wait_for_load_state()  # with its script, which notes that something was typed
     return page
 
 

@@ -33,7 +33,16 @@ def following(client: httpx.Client, *, behind: str = "", **filters: str) -> Iter
     with client.stream("GET", "/api/v1/events", params=filters, headers=headers) as response:
         assert response.status_code == 200, response.read()
         assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
-        yield callers.events(response.iter_lines())
+        yield without_repeats(callers.events(response.iter_lines()))
+
+
+def without_repeats(events: Iterator[Event]) -> Iterator[Event]:
+    """A stream may show a job once more as it stood: where the message of its submit comes behind the first look."""
+    shown: dict[int, object] = {}
+    for event in events:
+        if event.name != "job" or shown.get(event.data["id"]) != event.data:
+            shown[event.data.get("id", 0)] = event.data
+            yield event
 
 
 def submit(owner: User, *tags: str, kind: str = "chat", **options: Any) -> int:
@@ -131,11 +140,9 @@ class TestALostConnection:
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                     " WHERE application_name = 'jobfarm live' AND datname = current_database()"
                 )
-            # The message of the submit may come behind the first look, and shows the job once more.
-            shown = [last, *events]
-            assert {(event.data["id"], event.data["status"]) for event in shown} == {(job, "pending")}
+            assert list(events) == []
         operations.cancel(job, by=None)
-        with following(client, tag="nightly", behind=shown[-1].id) as events:
+        with following(client, tag="nightly", behind=last.id) as events:
             assert seen(events, 1) == [(job, "canceled")]
 
 
