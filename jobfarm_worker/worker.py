@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import random
 import signal
@@ -100,7 +101,8 @@ class Worker(Options):
 
         def stop(number: int, _: object) -> None:
             if os.getpid() == process:
-                loop.call_soon_threadsafe(self.stop)
+                # Not in the context of what the signal interrupted: the log would take it for that job's.
+                loop.call_soon_threadsafe(self.stop, context=contextvars.Context())
             else:  # one that a handler forked: its signals are its own, which loops would take for theirs
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -28,6 +29,12 @@ async def wait(job: Job) -> str:
 def talk(job: Job) -> None:
     """Say something in the log."""
     logging.getLogger("own").warning("The model has %s layers", job.payload)
+
+
+@handlers.handler("resign")
+async def resign(_: Job) -> None:
+    """Stop the worker while this is what its loop runs."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @handlers.handler("deaf")

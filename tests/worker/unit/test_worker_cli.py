@@ -108,6 +108,13 @@ class TestProcess:
             "attempt 1", "The model has 32 layers", "success",
         ]  # fmt: skip
 
+    async def test_logs_its_own_stop_as_about_no_job_whatever_the_signal_interrupts(self, farm: FarmServer) -> None:
+        farm.submit("resign")
+        async with process("--url", farm.url, "--handler", HANDLERS) as child:
+            _, output = await ended(child)
+        [line] = [line for line in output.splitlines() if "stopping: " in line]
+        assert "job" not in line
+
     async def test_lets_a_job_finish_on_sigterm_and_ends_with_code_0(self, farm: FarmServer) -> None:
         first, second = farm.submit("wait", 0.5), farm.submit("wait", 0.5)
         async with process("--url", farm.url, "--handler", HANDLERS) as child:
