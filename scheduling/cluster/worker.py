@@ -130,10 +130,8 @@ def _logged() -> Iterator[None]:
 def _deadline(timeout_s: float | None) -> Iterator[None]:
     hopeless_s: float = settings.SCHEDULING["HOPELESS_S"]
     _place().state.deadline = 0.0 if timeout_s is None else time.monotonic() + timeout_s + hopeless_s
-    try:
-        yield
-    finally:
-        _place().state.deadline = 0.0
+    yield
+    _place().state.deadline = 0.0  # after an error too, when the next task is asked for
 
 
 def _place() -> Place:

@@ -93,17 +93,12 @@ def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind), queues: S
 
 
 def _run_due(kind: Kind, *, limit: int, queues: Sequence[str] | None, by: Holder) -> int:
-    def vouch(timeout_s: float | None) -> None:
-        seen_at = Now() + timedelta(seconds=_UNTIMED_S if timeout_s is None else timeout_s)
-        Cluster.objects.filter(cluster_id=by.cluster_id).update(last_seen_at=seen_at)
-
     @contextmanager
     def deadline(timeout_s: float | None) -> Iterator[None]:
-        vouch(timeout_s)
-        try:
-            yield
-        finally:
-            vouch(None)
+        this = Cluster.objects.filter(cluster_id=by.cluster_id)
+        this.update(last_seen_at=Now() + timedelta(seconds=_UNTIMED_S if timeout_s is None else timeout_s))
+        yield
+        this.update(last_seen_at=Now() + timedelta(seconds=_UNTIMED_S))
 
     due = dispatch(kind, limit=limit, queues=queues)
     if kind is Kind.MUTATION:
